@@ -1,0 +1,44 @@
+//! The command line: reads files, asks the core, prints.
+
+mod args;
+mod catalogues;
+mod compare;
+mod example;
+mod files;
+mod logging;
+mod nodes;
+mod output;
+mod predict;
+mod reproduce;
+mod shell;
+mod view;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Bad input, whatever kind.
+const BAD_INPUT: u8 = 2;
+
+/// Runs the command that was typed.
+pub fn main() -> ExitCode {
+    let Arguments { command, log_level } = Arguments::parse();
+    logging::start(log_level);
+    let done = match command {
+        Command::Predict(args) => predict::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Reproduce(args) => reproduce::run(args),
+        Command::Workloads(args) => catalogues::workloads(&args),
+        Command::Devices(args) => catalogues::devices(&args),
+        Command::Nodes(args) => nodes::run(&args),
+        Command::Completions { shell } => shell::completions(shell),
+        Command::Man => shell::man(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::error(&error);
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}

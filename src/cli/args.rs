@@ -1,0 +1,167 @@
+//! The arguments as typed.
+
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValue};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+use crate::model::ModelName;
+
+/// How long will a step of this training job take on those nodes, and how
+/// much faster is that than one worker?
+#[derive(Debug, Parser)]
+#[command(name = "stepcast", version, max_term_width = 100)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Command,
+
+    /// How much to log to stderr: error, warn, info, debug, trace.
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
+    pub(super) log_level: tracing::Level,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Step time, throughput and speedup of a job on a set of nodes.
+    Predict(PredictArgs),
+    /// Every model that can answer, side by side.
+    Compare(CompareArgs),
+    /// The papers' tables, recomputed beside the printed values.
+    Reproduce(ReproduceArgs),
+    /// The networks that jobs can name.
+    Workloads(ListArgs),
+    /// The accelerators and processors that clusters can name.
+    Devices(ListArgs),
+    /// What the nodes of a cluster were read as, fact by fact.
+    Nodes(NodesArgs),
+    /// Completions for a shell, on stdout.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// The manual page, on stdout.
+    Man,
+}
+
+/// What is asked about: a job on a cluster.
+#[derive(Debug, Args)]
+pub(super) struct Question {
+    /// The job (YAML or JSON; - for stdin).
+    #[arg(short, long, value_name = "FILE", required_unless_present = "example")]
+    pub(super) job: Option<PathBuf>,
+
+    /// The cluster: the short form, or what `kubectl get nodes -o yaml` prints.
+    #[arg(short, long, value_name = "FILE", required_unless_present = "example")]
+    pub(super) cluster: Option<PathBuf>,
+
+    /// Only these nodes, in this order.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(super) nodes: Option<Vec<String>>,
+
+    /// How many workers, taken in file order; all of them by default.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(super) workers: Option<usize>,
+
+    /// Node to measure the speedup against; the fastest by default.
+    #[arg(long, value_name = "NODE")]
+    pub(super) baseline: Option<String>,
+
+    /// Calibrated parameters; the shipped ones by default.
+    #[arg(long, value_name = "FILE")]
+    pub(super) calibration: Option<PathBuf>,
+
+    /// Line rate of NICs that nothing describes.
+    #[arg(long, value_name = "GBPS", default_value = "10Gbps")]
+    pub(super) default_nic: String,
+
+    /// Ask about the built-in job and cluster.
+    #[arg(long, conflicts_with_all = ["job", "cluster"])]
+    pub(super) example: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PredictArgs {
+    #[command(flatten)]
+    pub(super) question: Question,
+
+    /// The model to ask; the strategy's own by default.
+    #[arg(long, value_name = "NAME")]
+    pub(super) model: Option<ModelName>,
+
+    /// Write the predicted step as a Chrome/Perfetto trace.
+    #[arg(long, value_name = "FILE")]
+    pub(super) timeline: Option<PathBuf>,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    #[command(flatten)]
+    pub(super) question: Question,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReproduceArgs {
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// Only names that contain this.
+    #[arg(value_name = "TEXT")]
+    pub(super) filter: Option<String>,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct NodesArgs {
+    /// The cluster (YAML or JSON; - for stdin).
+    #[arg(short, long, value_name = "FILE", required_unless_present = "example")]
+    pub(super) cluster: Option<PathBuf>,
+
+    /// Line rate of NICs that nothing describes.
+    #[arg(long, value_name = "GBPS", default_value = "10Gbps")]
+    pub(super) default_nic: String,
+
+    /// Read the built-in cluster.
+    #[arg(long, conflicts_with = "cluster")]
+    pub(super) example: bool,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: Format,
+}
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For eyes.
+    Table,
+    /// One JSON document.
+    Json,
+    /// One YAML document.
+    Yaml,
+    /// Comma-separated, with a header.
+    Csv,
+}
+
+impl ValueEnum for ModelName {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.as_str()).help(self.about()))
+    }
+}

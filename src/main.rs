@@ -1,0 +1,7 @@
+//! The `stepcast` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    stepcast::cli::main()
+}

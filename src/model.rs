@@ -1,0 +1,19 @@
+//! Performance models over shared inputs: a workload's layers, timed on each
+//! class of worker, and the links between them.
+
+mod answer;
+pub mod baseline;
+mod case;
+pub mod compute;
+mod memory;
+mod name;
+mod prediction;
+pub mod ps;
+pub mod zeng;
+
+pub use answer::{PredictError, Query, predict};
+pub use case::{Case, CaseError, Class, Server, Timings};
+pub use compute::Timing;
+pub use memory::Memory;
+pub use name::ModelName;
+pub use prediction::{Baseline, Bottleneck, Finish, Interval, Part, Prediction, Step};

@@ -1,0 +1,354 @@
+//! From a question to an answer: places the job, asks a model, and puts its
+//! step into the terms that people ask in.
+
+use super::baseline;
+use super::case::{Case, CaseError, Timings};
+use super::memory::Memory;
+use super::name::ModelName;
+use super::prediction::{Baseline, Bottleneck, Finish, Interval, Prediction, Step};
+use super::ps;
+use super::zeng;
+use crate::calibration::Calibration;
+use crate::cluster::Cluster;
+use crate::job::{Batch, Job, Strategy, Sync};
+use crate::placement::{Placement, PlacementError, Selection};
+use crate::units::Seconds;
+
+/// Quantile of the normal distribution for an interval of 90 %.
+const NINETY_PERCENT: f64 = 1.645;
+
+/// A question.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// Which of its workers.
+    pub selection: &'a Selection,
+    /// Which model; the strategy's own when absent.
+    pub model: Option<ModelName>,
+    /// Node to measure the speedup against; the fastest when absent.
+    pub baseline: Option<&'a str>,
+    /// What was learnt.
+    pub calibration: &'a Calibration,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PredictError {
+    /// It cannot be placed.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// It cannot be timed.
+    #[error(transparent)]
+    Case(#[from] CaseError),
+    /// No model for the strategy.
+    #[error(
+        "no model of this version answers `{0}`\n  hint: `single` and `parameter_server` with `sync: bsp` are answered; `--model no-communication` gives a lower bound"
+    )]
+    NoModel(String),
+    /// The model is for other strategies.
+    #[error(
+        "the model `{model}` does not answer `{strategy}`{}",
+        why_not(model, strategy)
+    )]
+    WrongModel {
+        /// The model.
+        model: &'static str,
+        /// The strategy.
+        strategy: String,
+    },
+    /// One worker only.
+    #[error(
+        "`strategy: single` is one worker, but {0} were asked for\n  hint: give the job a strategy for several, such as parameter_server"
+    )]
+    SingleOnly(usize),
+    /// The baseline's node is not among the chosen.
+    #[error("the baseline `{0}` is not a node of the cluster that computes")]
+    UnknownBaseline(String),
+}
+
+fn why_not(model: &str, strategy: &str) -> String {
+    match model {
+        "zeng" | "synchronised" if strategy.starts_with("parameter_server (bsp)") => {
+            "\n  hint: the paper models exactly one server; set `servers: 1`".to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Answers a question.
+pub fn predict(query: &Query<'_>) -> Result<Prediction, PredictError> {
+    let job = query.job;
+    let placement = Placement::select(job, query.cluster, query.selection)?;
+    if job.strategy == Strategy::Single && placement.workers() > 1 {
+        return Err(PredictError::SingleOnly(placement.workers()));
+    }
+    let model = match query.model {
+        Some(model) => model,
+        None => ModelName::default_for(&job.strategy)
+            .ok_or_else(|| PredictError::NoModel(job.strategy.to_string()))?,
+    };
+    let mut timings = Timings::default();
+    let case = Case::new(
+        job,
+        query.cluster,
+        query.calibration,
+        &placement,
+        &mut timings,
+    )?;
+    let step = step(model, &case).ok_or_else(|| PredictError::WrongModel {
+        model: model.as_str(),
+        strategy: job.strategy.to_string(),
+    })?;
+    let (baseline, baseline_samples) = baseline_of(query, &case, &mut timings)?;
+    let samples = case.samples();
+    let speedup = match job.batch {
+        Batch::Global(_) => baseline.iteration_time / step.time,
+        _ => {
+            let alone = baseline_samples / baseline.iteration_time.get();
+            samples / step.time.get() / alone
+        }
+    };
+    let mut warnings = used_warnings(query, &placement);
+    warnings.extend(case_warnings(&case, &placement));
+    let memory = tightest_memory(&case);
+    if let Some(memory) = memory.filter(|m| !m.fits()) {
+        warnings.push(format!(
+            "does not fit in memory: needs {}, the device has {}",
+            memory.needed, memory.available
+        ));
+    }
+    Ok(Prediction {
+        model,
+        workers: placement.workers(),
+        samples,
+        bottleneck: words(&step, &case, &placement),
+        speedup,
+        baseline,
+        interval: interval(&case, &step),
+        calibration: query.calibration.version.clone(),
+        memory,
+        finish: job
+            .steps
+            .map(|steps| finish(steps, &step, query.cluster, &placement)),
+        step,
+        warnings,
+    })
+}
+
+/// The step by a model; `None` when it cannot answer.
+pub(super) fn step(model: ModelName, case: &Case<'_>) -> Option<Step> {
+    if !model.answers(&case.job.strategy) {
+        return None;
+    }
+    match model {
+        ModelName::Compute | ModelName::NoCommunication => Some(baseline::no_communication(case)),
+        ModelName::Ps => ps::Model::new(case).map(|mut m| m.step()),
+        ModelName::Zeng => zeng::step(case),
+        ModelName::Synchronised => baseline::synchronised(case),
+        ModelName::Sum => baseline::sum(case),
+    }
+}
+
+fn baseline_of(
+    query: &Query<'_>,
+    case: &Case<'_>,
+    timings: &mut Timings,
+) -> Result<(Baseline, f64), PredictError> {
+    let Some(name) = query.baseline else {
+        let class = case.fastest();
+        let (samples, iteration_time) = case.alone(class, timings)?;
+        let node = query.cluster.nodes[class.node].name.clone();
+        return Ok((
+            Baseline {
+                node,
+                iteration_time,
+            },
+            samples,
+        ));
+    };
+    let unknown = || PredictError::UnknownBaseline(name.to_owned());
+    let node = query
+        .cluster
+        .nodes
+        .iter()
+        .find(|n| n.name == name)
+        .ok_or_else(unknown)?;
+    let device = node
+        .device()
+        .filter(|_| node.workers() > 0)
+        .ok_or_else(unknown)?;
+    let batch = match &query.job.batch {
+        Batch::PerWorker(size) => *size,
+        Batch::Global(samples) => u32::try_from(*samples).unwrap_or(u32::MAX),
+        Batch::Each(sizes) => sizes.first().copied().unwrap_or(1),
+    };
+    let timing = timings.of(query.job, device, batch, query.calibration)?;
+    let baseline = Baseline {
+        node: name.to_owned(),
+        iteration_time: timing.step(),
+    };
+    Ok((baseline, f64::from(batch)))
+}
+
+/// Warnings of the cluster that concern a node in use.
+fn used_warnings(query: &Query<'_>, placement: &Placement) -> Vec<String> {
+    let used: Vec<&str> = placement
+        .nodes
+        .iter()
+        .map(|p| p.node)
+        .chain(placement.servers.iter().copied())
+        .map(|i| query.cluster.nodes[i].name.as_str())
+        .collect();
+    let concerns = |warning: &&String| {
+        warning.strip_prefix("node ").is_none_or(|rest| {
+            let name = rest.split(':').next().unwrap_or_default();
+            used.iter()
+                .any(|u| *u == name || u.strip_prefix(name).is_some_and(|r| r.starts_with('-')))
+        })
+    };
+    query
+        .cluster
+        .warnings
+        .iter()
+        .filter(concerns)
+        .cloned()
+        .collect()
+}
+
+fn case_warnings(case: &Case<'_>, placement: &Placement) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut borrowed: Vec<&str> = case
+        .classes
+        .iter()
+        .filter(|c| c.timing.borrowed)
+        .map(|c| &*c.device.name)
+        .collect();
+    borrowed.sort_unstable();
+    borrowed.dedup();
+    if !borrowed.is_empty() {
+        warnings.push(format!(
+            "no measurements of {}: compute is scaled by its peaks from devices that were measured",
+            borrowed.join(", ")
+        ));
+    }
+    if let Some(profile) = &case.job.workload.profile
+        && case.classes.iter().any(|c| c.batch != profile.batch)
+    {
+        warnings.push(format!(
+            "the profile is of batch {}; its times are scaled with the batch",
+            profile.batch
+        ));
+    }
+    if let Strategy::ParameterServer(ps) = &case.job.strategy {
+        let there = placement.servers.len();
+        if there < ps.servers as usize {
+            warnings.push(format!(
+                "{} servers wanted, but servers share the {there} worker nodes, one a node",
+                ps.servers
+            ));
+        }
+        if ps.sync != Sync::Bsp {
+            warnings.push("asynchronous training is not modelled here".into());
+        }
+    }
+    warnings
+}
+
+fn tightest_memory(case: &Case<'_>) -> Option<Memory> {
+    case.classes
+        .iter()
+        .filter_map(|c| {
+            Memory::of(
+                &case.job.workload,
+                &c.device,
+                c.batch,
+                case.job.precision,
+                &case.job.strategy,
+            )
+        })
+        .reduce(|a, b| if b.headroom() < a.headroom() { b } else { a })
+}
+
+/// Errors of compute and of communication, each as large as rows not fitted
+/// on showed, by their share of the step.
+fn interval(case: &Case<'_>, step: &Step) -> Interval {
+    let spread = &case.calibration.spread;
+    let computing: Seconds = step
+        .parts()
+        .iter()
+        .filter(|p| matches!(p.name, "forward" | "backward" | "compute"))
+        .map(|p| p.time)
+        .sum();
+    let share = (computing / step.time).clamp(0.0, 1.0);
+    let compute = if case.classes.iter().any(|c| c.timing.borrowed) {
+        spread.borrowed_compute
+    } else {
+        spread.compute
+    };
+    let sigma = (share * compute).hypot((1.0 - share) * spread.transfer);
+    let factor = (NINETY_PERCENT * sigma).exp();
+    Interval {
+        low: step.time / factor,
+        high: step.time * factor,
+        level: 0.9,
+    }
+}
+
+fn finish(steps: u64, step: &Step, cluster: &Cluster, placement: &Placement) -> Finish {
+    let time = step.time * steps as f64;
+    let mut paid: Vec<usize> = placement.nodes.iter().map(|p| p.node).collect();
+    paid.extend(&placement.servers);
+    paid.sort_unstable();
+    paid.dedup();
+    let hourly: Option<f64> = paid.iter().map(|&i| cluster.nodes[i].price_per_hour).sum();
+    Finish {
+        steps,
+        time,
+        cost: hourly.map(|price| price * time.hours()),
+    }
+}
+
+/// The bottleneck in words.
+fn words(step: &Step, case: &Case<'_>, placement: &Placement) -> String {
+    let node = |class: usize| &case.cluster.nodes[case.classes[class].node].name;
+    let share =
+        |busy: Seconds| format!("{:.0} % of the step", (busy / step.time * 100.0).min(100.0));
+    match step.bottleneck {
+        Bottleneck::Compute { class, busy } => {
+            let device = &case.classes[class].device.name;
+            format!(
+                "compute on {} ({device}): busy {}",
+                node(class),
+                share(busy)
+            )
+        }
+        Bottleneck::ServerLink {
+            server,
+            rate,
+            bytes,
+            busy,
+        } => {
+            let name = placement
+                .servers
+                .get(server)
+                .map_or("server", |&i| &case.cluster.nodes[i].name);
+            format!(
+                "NIC of server {name} ({rate}): {bytes} each way, busy {}",
+                share(busy)
+            )
+        }
+        Bottleneck::WorkerLink { class, rate, busy } => {
+            format!(
+                "NIC of worker {} ({rate}): busy {}",
+                node(class),
+                share(busy)
+            )
+        }
+        Bottleneck::ServerUpdate { busy } => {
+            format!("summing gradients on the server: busy {}", share(busy))
+        }
+    }
+}

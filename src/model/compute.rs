@@ -1,0 +1,96 @@
+//! The compute model that every other model shares: how long each layer's
+//! forward and backward pass takes for a batch on a device.
+//!
+//! A layer is bound by arithmetic or by memory traffic, each at a share of
+//! the device's peak that depends on the kind and size of the layer, plus a
+//! start-up cost. Measured profiles replace all of it.
+
+mod accelerator;
+mod processor;
+
+use crate::calibration::Calibration;
+use crate::device::{Device, DeviceKind};
+use crate::job::Precision;
+use crate::units::Seconds;
+use crate::workload::Workload;
+
+/// What one worker's step takes, alone and without communication.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing {
+    /// Forward time of each layer.
+    pub forward: Vec<Seconds>,
+    /// Backward time of each layer.
+    pub backward: Vec<Seconds>,
+    /// Applying the gradients on the worker itself.
+    pub optimizer: Seconds,
+    /// Whether the parameters were fitted on this very device.
+    pub borrowed: bool,
+}
+
+impl Timing {
+    /// The whole forward pass.
+    pub fn forward_total(&self) -> Seconds {
+        self.forward.iter().copied().sum()
+    }
+
+    /// The whole backward pass.
+    pub fn backward_total(&self) -> Seconds {
+        self.backward.iter().copied().sum()
+    }
+
+    /// A step of a worker alone.
+    pub fn step(&self) -> Seconds {
+        self.forward_total() + self.backward_total() + self.optimizer
+    }
+
+    /// Forward and backward stretched to given totals: measured compute times
+    /// with the model's shape.
+    #[must_use]
+    pub fn stretched(&self, forward: Seconds, backward: Seconds) -> Self {
+        let stretch = |times: &[Seconds], total: Seconds| {
+            let sum: Seconds = times.iter().copied().sum();
+            times.iter().map(|t| *t * (total / sum)).collect()
+        };
+        Self {
+            forward: stretch(&self.forward, forward),
+            backward: stretch(&self.backward, backward),
+            ..self.clone()
+        }
+    }
+}
+
+/// Devices whose own rows the shipped parameters were fitted on.
+const FITTED: [&str; 4] = ["NVIDIA-H200", "lab-xeon-1t", "lab-xeon-2t", "lab-xeon-4t"];
+
+/// Times a workload's layers for `batch` samples on a device. `None` when
+/// nothing says what the layers compute.
+pub fn time(
+    workload: &Workload,
+    device: &Device,
+    batch: u32,
+    precision: Precision,
+    calibration: &Calibration,
+) -> Option<Timing> {
+    if let Some(profile) = &workload.profile {
+        // Profiled moments are of one batch size; others scale with samples.
+        let scale = f64::from(batch) / f64::from(profile.batch);
+        return Some(Timing {
+            forward: profile.forward.iter().map(|t| *t * scale).collect(),
+            backward: profile.backward.iter().map(|t| *t * scale).collect(),
+            optimizer: profile.optimizer,
+            borrowed: false,
+        });
+    }
+    if !workload.has_flops {
+        return None;
+    }
+    let batch = f64::from(batch);
+    let mut timing = match device.kind {
+        DeviceKind::Accelerator => {
+            accelerator::time(&calibration.accelerator, device, workload, batch, precision)
+        }
+        DeviceKind::Cpu => processor::time(&calibration.cpu, device, workload, batch),
+    };
+    timing.borrowed = !FITTED.contains(&&*device.name);
+    Some(timing)
+}

@@ -1,0 +1,316 @@
+//! The project's parameter-server model, bulk-synchronous.
+//!
+//! It keeps Zeng's recurrence (2023, Algorithms 1 and 2): workers queue for
+//! the server's NIC in the order in which their gradients are ready. To that
+//! it adds times by layer, several servers, unequal NICs at both ends,
+//! start-up and copy costs, the server's update, and pulls and pushes that
+//! overlap with the forward and backward pass. `docs/models.md` derives it.
+
+mod class;
+mod shards;
+mod spans;
+
+pub use spans::{Span, Track};
+
+use self::class::ClassTimes;
+use self::shards::Shards;
+use super::case::Case;
+use super::prediction::{Bottleneck, Part, Step};
+use crate::calibration::TransferParameters;
+use crate::cluster::Transport;
+use crate::device::DeviceKind;
+use crate::job::{ParameterServer, Strategy};
+use crate::units::{Bytes, Seconds};
+
+/// A case prepared for many predictions: everything that does not depend on
+/// how many workers each class has.
+#[derive(Clone, Debug)]
+pub struct Model<'a> {
+    case: &'a Case<'a>,
+    strategy: ParameterServer,
+    shards: Shards,
+    classes: Vec<ClassTimes>,
+    /// For each server, the gradients at which its queue may be decided.
+    vertices: Vec<Vec<usize>>,
+    /// Moments at which gradients are ready, by class and gradient.
+    ready: Vec<f64>,
+    /// How each class uses the network.
+    flows: Vec<Flow>,
+    /// Classes in the order in which they reach the server.
+    order: Vec<usize>,
+}
+
+/// How one class uses the network.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    /// Transfers that leave its nodes for each shard: one a worker, or one a
+    /// node where the node sums its workers first.
+    senders: f64,
+    /// Share of a worker's bytes that cross a NIC.
+    remote: f64,
+    /// Seconds a byte on the worker's own link.
+    own: f64,
+    /// Seconds a byte from the NIC to where it is used, beside the compute.
+    copy_in: f64,
+    /// Seconds a byte from the device to the NIC, beside the compute.
+    copy_out: f64,
+    /// Seconds a byte that receiving takes from the computing thread.
+    receive: f64,
+    /// Seconds a byte that sending takes from the computing thread.
+    send: f64,
+}
+
+impl<'a> Model<'a> {
+    /// Prepares a case; `None` when its strategy is another.
+    pub fn new(case: &'a Case<'a>) -> Option<Self> {
+        let Strategy::ParameterServer(strategy) = case.job.strategy else {
+            return None;
+        };
+        if case.servers.is_empty() {
+            return None;
+        }
+        let shards = Shards::new(
+            &case.job.workload,
+            case.job.precision,
+            strategy.fusion,
+            case.servers.len(),
+        );
+        let classes: Vec<ClassTimes> = case
+            .classes
+            .iter()
+            .map(|class| ClassTimes::new(&class.timing, &shards))
+            .collect();
+        let send = case.calibration.transfer.send_s_per_byte;
+        let vertices = (0..case.servers.len())
+            .map(|server| class::vertices(&classes, &shards, server, send))
+            .collect();
+        Some(Self {
+            case,
+            strategy,
+            ready: vec![0.0; classes.len() * shards.len()],
+            flows: Vec::with_capacity(classes.len()),
+            order: Vec::with_capacity(classes.len()),
+            shards,
+            classes,
+            vertices,
+        })
+    }
+
+    /// The step with the workers that the case counts.
+    pub fn step(&mut self) -> Step {
+        let p = &self.case.calibration.transfer;
+        self.measure_flows(p);
+        let load = self.load();
+        let mut finish = 0.0_f64;
+        let mut reference = 0;
+        let (mut reference_forward, mut reference_end) = (0.0, f64::NEG_INFINITY);
+        for k in 0..self.classes.len() {
+            let (forward_end, own_end) = self.worker(k, load, p);
+            let compute_end = forward_end + self.classes[k].backward_total;
+            if compute_end > reference_end {
+                (reference, reference_forward, reference_end) = (k, forward_end, compute_end);
+            }
+            finish = finish.max(own_end);
+        }
+        for server in 0..self.case.servers.len() {
+            finish = finish.max(self.queue(server, p));
+        }
+        let arrived = finish + p.latency_s;
+        let update = self.update(p);
+        let class = &self.classes[reference];
+        let backward_end = reference_forward + class.backward_total;
+        let second = Seconds::new;
+        let parts = [
+            Part {
+                name: "pull",
+                time: second(reference_forward - class.forward_total),
+            },
+            Part {
+                name: "forward",
+                time: second(class.forward_total),
+            },
+            Part {
+                name: "backward",
+                time: second(class.backward_total),
+            },
+            Part {
+                name: "push",
+                time: second(arrived - backward_end),
+            },
+            Part {
+                name: "update",
+                time: second(update),
+            },
+        ];
+        Step::new(second(arrived + update), self.bottleneck(load, p), &parts)
+    }
+
+    /// Transfers that reach each server in a step. With servers on worker
+    /// nodes, what a node keeps to itself does not count.
+    fn load(&self) -> f64 {
+        self.flows
+            .iter()
+            .map(|flow| flow.senders * flow.remote)
+            .sum()
+    }
+
+    fn measure_flows(&mut self, p: &TransferParameters) {
+        self.flows.clear();
+        for k in 0..self.classes.len() {
+            let flow = self.flow(k, p);
+            self.flows.push(flow);
+        }
+    }
+
+    fn flow(&self, k: usize, p: &TransferParameters) -> Flow {
+        let class = &self.case.classes[k];
+        let sharing = f64::from(class.sharing);
+        let aggregated = self.strategy.local_aggregation;
+        let count = f64::from(class.count);
+        let (senders, link_share) = if aggregated {
+            (count / sharing, 1.0)
+        } else {
+            (count, sharing)
+        };
+        let servers = self.case.servers.len() as f64;
+        let remote = if class.hosts_server {
+            1.0 - 1.0 / servers
+        } else {
+            1.0
+        };
+        let total: f64 = self.case.servers.iter().map(|s| s.nic.get()).sum();
+        let own_rate = (class.nic.get() / link_share).min(total) * p.goodput;
+        // Summing and spreading within the node, where it does that itself.
+        let within = if aggregated && class.sharing > 1 {
+            (sharing - 1.0) / sharing / class.device.peer_rate.get()
+        } else {
+            0.0
+        };
+        let over_tcp = class.transport == Transport::Tcp;
+        let (copy_in, copy_out, receive, send) = match class.device.kind {
+            // A host feeds the accelerator while it computes.
+            DeviceKind::Accelerator => {
+                let host = 1.0 / class.device.host_link.get();
+                (host, host, 0.0, 0.0)
+            }
+            DeviceKind::Cpu if over_tcp => (
+                0.0,
+                0.0,
+                p.receive_s_per_byte + p.copy_s_per_byte,
+                p.send_s_per_byte,
+            ),
+            DeviceKind::Cpu => (0.0, 0.0, p.copy_s_per_byte, 0.0),
+        };
+        Flow {
+            senders,
+            remote,
+            own: remote / own_rate,
+            copy_in: copy_in + within,
+            copy_out: copy_out + within,
+            receive,
+            send,
+        }
+    }
+
+    /// When a class's forward pass ends, and when its last gradient has left
+    /// over its own link. Keeps the moments at which gradients are ready.
+    fn worker(&mut self, k: usize, load: f64, p: &TransferParameters) -> (f64, f64) {
+        let (shards, flow) = (&self.shards, &self.flows[k]);
+        let ready = &mut self.ready[k * shards.len()..][..shards.len()];
+        let times = &self.classes[k];
+        let forward_end = if self.strategy.overlap {
+            times.forward_with_pulls(shards, flow, &self.case.servers, load, p)
+        } else {
+            let pull = shards.pull_all(flow, &self.case.servers, load, p);
+            let copy = (flow.copy_in + p.copy_s_per_byte) * shards.total;
+            pull + copy + times.forward_total
+        };
+        if self.strategy.overlap {
+            let own_end = times.backward_with_pushes(shards, flow, forward_end, p, ready);
+            (forward_end, own_end)
+        } else {
+            let done = forward_end + times.backward_total + flow.copy_out * shards.total;
+            ready.fill(done);
+            (
+                forward_end,
+                done + shards.total * flow.own + p.startup_s * shards.messages,
+            )
+        }
+    }
+
+    /// Zeng's recurrence at one server: classes in the order in which they
+    /// are ready, each worker's bytes after the ones before. A busy period
+    /// may begin at any gradient; the vertices are those that can decide.
+    fn queue(&mut self, server: usize, p: &TransferParameters) -> f64 {
+        let layers = self.shards.len();
+        let rate = self.case.servers[server].nic.get() * p.goodput;
+        let mut finish = 0.0_f64;
+        for v in 0..self.vertices[server].len() {
+            let gradient = self.vertices[server][v];
+            let bytes = self.shards.bytes_from(server, gradient);
+            let ready = &self.ready;
+            let at = |k: usize| ready[k * layers + gradient];
+            self.order.clear();
+            self.order.extend(0..self.classes.len());
+            self.order
+                .sort_unstable_by(|&a, &b| at(a).total_cmp(&at(b)));
+            let mut time = 0.0_f64;
+            for i in 0..self.order.len() {
+                let k = self.order[i];
+                let flow = &self.flows[k];
+                time = time.max(at(k)) + flow.senders * flow.remote * bytes / rate;
+            }
+            finish = finish.max(time + p.startup_s * self.shards.server_messages[server]);
+        }
+        finish
+    }
+
+    /// The fullest server sums and applies every sender's bytes; it is no
+    /// faster at it than a worker's own optimizer.
+    fn update(&self, p: &TransferParameters) -> f64 {
+        let fullest = self.shards.server_bytes.iter().copied().fold(0.0, f64::max);
+        let senders: f64 = self.flows.iter().map(|flow| flow.senders).sum();
+        let optimizer = self
+            .case
+            .classes
+            .iter()
+            .map(|c| c.timing.optimizer.get())
+            .fold(0.0, f64::max);
+        (p.update_s_per_byte * senders * fullest).max(optimizer)
+    }
+
+    /// The resource that is busy longest in the step.
+    fn bottleneck(&self, load: f64, p: &TransferParameters) -> Bottleneck {
+        let slowest = self.case.slowest();
+        let times = &self.classes[slowest];
+        let mut worst = Bottleneck::Compute {
+            class: slowest,
+            busy: Seconds::new(times.forward_total + times.backward_total),
+        };
+        let mut consider = |candidate: Bottleneck| {
+            if candidate.busy() > worst.busy() {
+                worst = candidate;
+            }
+        };
+        for (index, server) in self.case.servers.iter().enumerate() {
+            let bytes = load * self.shards.server_bytes[index];
+            consider(Bottleneck::ServerLink {
+                server: index,
+                rate: server.nic,
+                bytes: Bytes::new(bytes),
+                busy: Seconds::new(2.0 * bytes / (server.nic.get() * p.goodput)),
+            });
+        }
+        for k in 0..self.classes.len() {
+            consider(Bottleneck::WorkerLink {
+                class: k,
+                rate: self.case.classes[k].nic,
+                busy: Seconds::new(2.0 * self.shards.total * self.flows[k].own),
+            });
+        }
+        consider(Bottleneck::ServerUpdate {
+            busy: Seconds::new(self.update(p)),
+        });
+        worst
+    }
+}

@@ -1,0 +1,143 @@
+//! The weights as the servers hold them: layers whole, each on the server
+//! that is least loaded so far.
+
+use super::Flow;
+use crate::calibration::TransferParameters;
+use crate::job::{Fusion, Precision};
+use crate::model::case::Server;
+use crate::workload::Workload;
+
+/// Layers with parameters, in forward order, and where they live.
+#[derive(Clone, Debug)]
+pub(super) struct Shards {
+    /// Index of each in the workload's layers.
+    pub(super) layers: Vec<usize>,
+    /// Bytes of each.
+    pub(super) bytes: Vec<f64>,
+    /// Messages of each.
+    pub(super) counts: Vec<f64>,
+    /// Server of each.
+    pub(super) server: Vec<usize>,
+    /// Bytes on the same server up to and with each.
+    pub(super) server_upto: Vec<f64>,
+    /// Messages on the same server up to and with each.
+    pub(super) server_counts_upto: Vec<f64>,
+    /// Bytes of each server.
+    pub(super) server_bytes: Vec<f64>,
+    /// Messages of each server.
+    pub(super) server_messages: Vec<f64>,
+    /// All bytes.
+    pub(super) total: f64,
+    /// All messages.
+    pub(super) messages: f64,
+    /// Parts are spread over all servers rather than placed whole.
+    even: bool,
+    servers: usize,
+}
+
+impl Shards {
+    pub(super) fn new(
+        workload: &Workload,
+        precision: Precision,
+        fusion: Fusion,
+        servers: usize,
+    ) -> Self {
+        let even = matches!(fusion, Fusion::Partition { .. });
+        let mut shards = Self {
+            layers: Vec::new(),
+            bytes: Vec::new(),
+            counts: Vec::new(),
+            server: Vec::new(),
+            server_upto: Vec::new(),
+            server_counts_upto: Vec::new(),
+            server_bytes: vec![0.0; servers],
+            server_messages: vec![0.0; servers],
+            total: 0.0,
+            messages: 0.0,
+            even,
+            servers,
+        };
+        for (index, layer) in workload.layers.iter().enumerate() {
+            if layer.parameters.is_empty() {
+                continue;
+            }
+            let bytes = layer.parameter_count() as f64 * precision.parameter_bytes();
+            let messages = match fusion {
+                Fusion::Partition { part, .. } => (bytes / part.get()).ceil(),
+                Fusion::Buffer { buffer, .. } => {
+                    (bytes / buffer.get()).min(layer.parameters.len() as f64)
+                }
+                _ => layer.parameters.len() as f64,
+            };
+            shards.push(index, bytes, messages);
+        }
+        shards
+    }
+
+    fn push(&mut self, layer: usize, bytes: f64, messages: f64) {
+        let least = (0..self.servers).fold(0, |best, s| {
+            if self.server_bytes[s] < self.server_bytes[best] {
+                s
+            } else {
+                best
+            }
+        });
+        self.layers.push(layer);
+        self.bytes.push(bytes);
+        self.counts.push(messages);
+        self.server.push(least);
+        self.total += bytes;
+        self.messages += messages;
+        if self.even {
+            let share = 1.0 / self.servers as f64;
+            for server in 0..self.servers {
+                self.server_bytes[server] += bytes * share;
+                self.server_messages[server] += messages * share;
+            }
+        } else {
+            self.server_bytes[least] += bytes;
+            self.server_messages[least] += messages;
+        }
+        self.server_upto.push(self.server_bytes[least]);
+        self.server_counts_upto.push(self.server_messages[least]);
+    }
+
+    /// Layers with parameters.
+    pub(super) fn len(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Whether a layer has bytes on a server.
+    pub(super) fn on(&self, server: usize, layer: usize) -> bool {
+        self.even || self.server[layer] == server
+    }
+
+    /// Bytes that one worker still pushes to a server once the gradient of a
+    /// layer is ready: that layer's and those of the layers before it.
+    pub(super) fn bytes_from(&self, server: usize, layer: usize) -> f64 {
+        if self.even || self.server[layer] == server {
+            self.server_upto[layer]
+        } else {
+            (0..layer)
+                .rev()
+                .find(|&l| self.server[l] == server)
+                .map_or(0.0, |l| self.server_upto[l])
+        }
+    }
+
+    /// When everything is pulled, with nothing computing meanwhile.
+    pub(super) fn pull_all(
+        &self,
+        flow: &Flow,
+        servers: &[Server],
+        load: f64,
+        p: &TransferParameters,
+    ) -> f64 {
+        let own = self.total * flow.own + p.startup_s * self.messages;
+        let shared = servers.iter().enumerate().map(|(s, server)| {
+            load * self.server_bytes[s] / (server.nic.get() * p.goodput)
+                + p.startup_s * self.server_messages[s]
+        });
+        shared.fold(own, f64::max) + p.latency_s
+    }
+}

@@ -1,0 +1,116 @@
+//! The predicted step as spans of time, for a timeline.
+
+use super::Model;
+use crate::units::Seconds;
+
+/// What is busy during a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Track {
+    /// Weights on their way to a worker of a class.
+    Pull(usize),
+    /// The worker's device.
+    Compute(usize),
+    /// Gradients on their way from a worker.
+    Push(usize),
+    /// The servers.
+    Server,
+}
+
+/// One thing that happens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// On what.
+    pub track: Track,
+    /// What.
+    pub name: String,
+    /// From when.
+    pub start: Seconds,
+    /// How long.
+    pub length: Seconds,
+}
+
+impl Model<'_> {
+    /// Spans of one worker of each class, and the server's update. They end
+    /// with the step.
+    pub fn spans(&mut self) -> Vec<Span> {
+        let step = self.step();
+        let p = self.case.calibration.transfer;
+        let load = self.load();
+        let update = self.update(&p);
+        let mut spans = Vec::new();
+        for k in 0..self.classes.len() {
+            self.class_spans(k, load, step.time.get() - update, &mut spans);
+        }
+        spans.push(Span {
+            track: Track::Server,
+            name: "update".into(),
+            start: step.time - Seconds::new(update),
+            length: Seconds::new(update),
+        });
+        spans
+    }
+
+    fn class_spans(&self, k: usize, load: f64, arrived: f64, spans: &mut Vec<Span>) {
+        let p = &self.case.calibration.transfer;
+        let flow = self.flows[k];
+        let (shards, times) = (&self.shards, &self.classes[k]);
+        let names = &self.case.job.workload.layers;
+        let mut add = |track, name: &str, start: f64, end: f64| {
+            if end > start {
+                spans.push(Span {
+                    track,
+                    name: name.to_owned(),
+                    start: Seconds::new(start),
+                    length: Seconds::new(end - start),
+                });
+            }
+        };
+        if !self.strategy.overlap {
+            let pulled = shards.pull_all(&flow, &self.case.servers, load, p)
+                + (flow.copy_in + p.copy_s_per_byte) * shards.total;
+            let forward = pulled + times.forward_total;
+            let backward = forward + times.backward_total;
+            add(Track::Pull(k), "all weights", 0.0, pulled);
+            add(Track::Compute(k), "forward", pulled, forward);
+            add(Track::Compute(k), "backward", forward, backward);
+            add(Track::Push(k), "all gradients", backward, arrived);
+            return;
+        }
+        let (mut clock, mut before, mut own, mut messages) = (times.lead, 0.0_f64, 0.0, 0.0);
+        add(Track::Compute(k), "input", 0.0, times.lead);
+        for layer in 0..shards.len() {
+            let name = &names[shards.layers[layer]].name;
+            let bytes = shards.bytes[layer];
+            own += bytes * flow.own;
+            messages += shards.counts[layer];
+            let rate = self.case.servers[shards.server[layer]].nic.get() * p.goodput;
+            let shared = load * shards.server_upto[layer] / rate
+                + p.startup_s * shards.server_counts_upto[layer];
+            let arrival =
+                p.latency_s + shared.max(own + p.startup_s * messages) + flow.copy_in * bytes;
+            add(Track::Pull(k), name, before, arrival);
+            before = before.max(arrival);
+            clock = clock.max(arrival);
+            let end = clock + flow.receive * bytes + times.forward[layer];
+            add(Track::Compute(k), name, clock, end);
+            clock = end;
+        }
+        let mut link = 0.0_f64;
+        for layer in (0..shards.len()).rev() {
+            let name = &names[shards.layers[layer]].name;
+            let bytes = shards.bytes[layer];
+            let end = clock + times.backward[layer];
+            add(Track::Compute(k), &format!("{name} (backward)"), clock, end);
+            let start = link.max(end + flow.copy_out * bytes);
+            link = start + bytes * flow.own + p.startup_s * shards.counts[layer];
+            // Others may hold the server's NIC until the end.
+            let shown = if layer == 0 {
+                link.max(arrived - p.latency_s)
+            } else {
+                link
+            };
+            add(Track::Push(k), name, start, shown.min(arrived));
+            clock = end + flow.send * bytes;
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Which workers take part, and where the parameter servers live.
+
+use crate::cluster::{Cluster, Role};
+use crate::input::near;
+use crate::job::{Batch, Job, Strategy};
+
+/// What the asker wants of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Only these nodes, in this order.
+    pub nodes: Option<Vec<String>>,
+    /// This many workers, in order; all of them when absent.
+    pub workers: Option<usize>,
+}
+
+/// Workers of one node that take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Index of the node in the cluster.
+    pub node: usize,
+    /// How many of its workers.
+    pub workers: u32,
+}
+
+/// A job's place on a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Nodes that compute, with at least one worker each.
+    pub nodes: Vec<Placed>,
+    /// The node of each parameter server.
+    pub servers: Vec<usize>,
+}
+
+/// Why a selection cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// A node that is not there.
+    #[error("no node named `{name}`{}", hint(near))]
+    UnknownNode {
+        /// What was asked for.
+        name: String,
+        /// Nodes of similar names.
+        near: Vec<String>,
+    },
+    /// The same node twice.
+    #[error("node `{0}` is named twice")]
+    Twice(String),
+    /// No worker at all.
+    #[error("0 workers asked for; a step needs at least 1")]
+    NoWorkers,
+    /// The nodes hold none.
+    #[error("none of the nodes can compute{}", because(.0))]
+    NothingComputes(Vec<String>),
+    /// More than there are.
+    #[error(
+        "{wanted} workers asked for, but the nodes hold {available}\n  hint: a worker is one accelerator, or one node where the CPU computes; ask for at most {available}"
+    )]
+    TooMany {
+        /// Asked for.
+        wanted: usize,
+        /// There.
+        available: usize,
+    },
+    /// A list of batch sizes of another length.
+    #[error(
+        "`batch_size` lists {sizes} sizes for {workers} workers\n  hint: give one size for each worker, or one for all"
+    )]
+    BatchSizes {
+        /// Sizes given.
+        sizes: usize,
+        /// Workers placed.
+        workers: usize,
+    },
+    /// Too little to share out.
+    #[error(
+        "`global_batch_size` {samples} leaves some of {workers} workers without a sample\n  hint: ask for at most {samples} workers, or raise it"
+    )]
+    EmptyBatch {
+        /// The global batch.
+        samples: u64,
+        /// Workers placed.
+        workers: usize,
+    },
+}
+
+fn hint(near: &[String]) -> String {
+    if near.is_empty() {
+        String::new()
+    } else {
+        format!("\n  hint: did you mean {}?", near.join(" or "))
+    }
+}
+
+fn because(reasons: &[String]) -> String {
+    if reasons.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", reasons.join("; "))
+    }
+}
+
+impl Placement {
+    /// Workers over all nodes.
+    pub fn workers(&self) -> usize {
+        self.nodes.iter().map(|p| p.workers as usize).sum()
+    }
+
+    /// Takes workers in order, and gives the job its servers.
+    pub fn select(
+        job: &Job,
+        cluster: &Cluster,
+        selection: &Selection,
+    ) -> Result<Self, PlacementError> {
+        if selection.workers == Some(0) {
+            return Err(PlacementError::NoWorkers);
+        }
+        let candidates = candidates(cluster, selection.nodes.as_deref())?;
+        let available: usize = candidates
+            .iter()
+            .map(|&i| cluster.nodes[i].workers() as usize)
+            .sum();
+        if available == 0 {
+            let reasons = cluster
+                .nodes
+                .iter()
+                .filter_map(|n| n.unusable.as_ref().map(|why| format!("{}: {why}", n.name)))
+                .take(5)
+                .collect();
+            return Err(PlacementError::NothingComputes(reasons));
+        }
+        let default = if job.strategy == Strategy::Single {
+            1
+        } else {
+            available
+        };
+        let wanted = selection.workers.unwrap_or(default);
+        if wanted > available {
+            return Err(PlacementError::TooMany { wanted, available });
+        }
+        let mut left = wanted as u32;
+        let nodes: Vec<Placed> = candidates
+            .iter()
+            .map_while(|&node| {
+                let workers = cluster.nodes[node].workers().min(left);
+                left -= workers;
+                (workers > 0 || left > 0).then_some(Placed { node, workers })
+            })
+            .filter(|placed| placed.workers > 0)
+            .collect();
+        check_batch(&job.batch, wanted)?;
+        let servers = servers(job, cluster, &nodes);
+        Ok(Self { nodes, servers })
+    }
+}
+
+/// Nodes that may compute, in order.
+fn candidates(cluster: &Cluster, named: Option<&[String]>) -> Result<Vec<usize>, PlacementError> {
+    let Some(named) = named else {
+        return Ok((0..cluster.nodes.len())
+            .filter(|&i| {
+                cluster.nodes[i].role == Role::Worker && cluster.nodes[i].unusable.is_none()
+            })
+            .collect());
+    };
+    let mut chosen = Vec::with_capacity(named.len());
+    for name in named {
+        let Some(index) = cluster.nodes.iter().position(|n| n.name == *name) else {
+            let known = cluster.nodes.iter().map(|n| n.name.as_str());
+            return Err(PlacementError::UnknownNode {
+                name: name.clone(),
+                near: near(name, known).into_iter().map(str::to_owned).collect(),
+            });
+        };
+        if chosen.contains(&index) {
+            return Err(PlacementError::Twice(name.clone()));
+        }
+        chosen.push(index);
+    }
+    // A server among the named nodes stays a server.
+    Ok(chosen
+        .into_iter()
+        .filter(|&i| cluster.nodes[i].role == Role::Worker)
+        .collect())
+}
+
+fn check_batch(batch: &Batch, workers: usize) -> Result<(), PlacementError> {
+    match batch {
+        Batch::Each(sizes) if sizes.len() != workers => Err(PlacementError::BatchSizes {
+            sizes: sizes.len(),
+            workers,
+        }),
+        Batch::Global(samples) if *samples < workers as u64 => Err(PlacementError::EmptyBatch {
+            samples: *samples,
+            workers,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Servers live on server nodes, several on one where there are more servers
+/// than nodes; without such nodes they share the workers', one a node.
+fn servers(job: &Job, cluster: &Cluster, nodes: &[Placed]) -> Vec<usize> {
+    let Strategy::ParameterServer(ps) = &job.strategy else {
+        return Vec::new();
+    };
+    let dedicated: Vec<usize> = (0..cluster.nodes.len())
+        .filter(|&i| cluster.nodes[i].role == Role::Server && cluster.nodes[i].unusable.is_none())
+        .collect();
+    let wanted = ps.servers as usize;
+    if dedicated.is_empty() {
+        nodes.iter().map(|p| p.node).take(wanted).collect()
+    } else {
+        dedicated.iter().copied().cycle().take(wanted).collect()
+    }
+}

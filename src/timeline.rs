@@ -1,0 +1,73 @@
+//! A predicted step as a trace that Chrome and Perfetto open.
+
+use crate::model::Case;
+use crate::model::ps::{Span, Track};
+use crate::units::Seconds;
+use serde_json::{Value, json};
+
+/// The step of one worker alone, layer by layer.
+pub fn alone(case: &Case<'_>) -> Vec<Span> {
+    let timing = &case.classes[case.slowest()].timing;
+    let layers = &case.job.workload.layers;
+    let mut clock = Seconds::ZERO;
+    let mut spans = Vec::new();
+    let mut add = |name: String, length: Seconds| {
+        spans.push(Span {
+            track: Track::Compute(0),
+            name,
+            start: clock,
+            length,
+        });
+        clock += length;
+    };
+    for (layer, time) in layers.iter().zip(&timing.forward) {
+        add(layer.name.clone(), *time);
+    }
+    for (layer, time) in layers.iter().zip(&timing.backward).rev() {
+        add(format!("{} (backward)", layer.name), *time);
+    }
+    add("optimizer".into(), timing.optimizer);
+    spans
+}
+
+/// The trace as JSON: one process a class of workers, one thread a resource.
+pub fn chrome_trace(case: &Case<'_>, spans: &[Span]) -> String {
+    let servers = case.classes.len();
+    let mut events: Vec<Value> = Vec::new();
+    let name = |kind: &str, process: usize, thread: Option<usize>, name: String| json!({"ph": "M", "name": kind, "pid": process, "tid": thread.unwrap_or(0), "args": {"name": name}});
+    for (k, class) in case.classes.iter().enumerate() {
+        let node = &case.cluster.nodes[class.node].name;
+        let title = format!("{node} ({}), one of {}", class.device.name, class.count);
+        events.push(name("process_name", k, None, title));
+        for (thread, title) in ["pull", "compute", "push"].into_iter().enumerate() {
+            events.push(name("thread_name", k, Some(thread), title.into()));
+        }
+    }
+    if !case.servers.is_empty() {
+        events.push(name(
+            "process_name",
+            servers,
+            None,
+            "parameter servers".into(),
+        ));
+        events.push(name("thread_name", servers, Some(0), "update".into()));
+    }
+    for span in spans {
+        let (process, thread, category) = match span.track {
+            Track::Pull(k) => (k, 0, "pull"),
+            Track::Compute(k) => (k, 1, "compute"),
+            Track::Push(k) => (k, 2, "push"),
+            Track::Server => (servers, 0, "update"),
+        };
+        events.push(json!({
+            "ph": "X",
+            "name": span.name,
+            "cat": category,
+            "pid": process,
+            "tid": thread,
+            "ts": span.start.get() * 1e6,
+            "dur": span.length.get() * 1e6,
+        }));
+    }
+    json!({"displayTimeUnit": "ms", "traceEvents": events}).to_string()
+}
