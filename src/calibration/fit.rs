@@ -103,10 +103,7 @@ mod tests {
     #[test]
     fn known_parameters_come_back_in_spite_of_an_outlier() {
         let truth = |x: f64| 3.0 + 0.5 * x;
-        let mut data: Vec<(f64, f64)> = (0..40)
-            .map(|i| f64::from(i))
-            .map(|x| (x, truth(x)))
-            .collect();
+        let mut data: Vec<(f64, f64)> = (0..40).map(f64::from).map(|x| (x, truth(x))).collect();
         data[7].1 *= 10.0;
         let found = fit(PRIORS, &|p| {
             data.iter()

@@ -106,7 +106,7 @@ pub(super) struct CompareArgs {
     pub(super) output: Format,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Copy, Debug, Args)]
 pub(super) struct ReproduceArgs {
     /// How to print.
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]

@@ -173,7 +173,7 @@ fn sheet(counted: &[FlopRow], tables: &[Table], fitted: &Fitted) -> String {
     for row in counted {
         let difference = row.counted / row.printed - 1.0;
         let note = match row.network {
-            name if name.starts_with("Resnet") => "without projections",
+            name if name.starts_with("Resnet") => "v1, no projections",
             "Overfeat" => "second layer at 28×28",
             _ => "",
         };
@@ -196,7 +196,7 @@ fn sheet(counted: &[FlopRow], tables: &[Table], fitted: &Fitted) -> String {
             printed.number, printed.title
         );
         let mut header = vec![
-            "network", "bs", "printed", "again", "differs", "measured", "error",
+            "network", "bs", "printed", "again", "diff", "measured", "error",
         ];
         if ours {
             header.extend(["ps", "error"]);

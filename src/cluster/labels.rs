@@ -180,7 +180,7 @@ impl<'a> Resolver<'a> {
         }
         let mut candidates: Vec<Candidate<Arc<Device>>> = Vec::new();
         for (source, name) in named {
-            match self.device(&source, name) {
+            match known_device(&source, name) {
                 Ok(device) => candidates.push(Candidate {
                     text: device.name.to_string(),
                     value: device,
@@ -206,31 +206,6 @@ impl<'a> Resolver<'a> {
             candidates.insert(clouds.unwrap_or(candidates.len()), candidate);
         }
         candidates
-    }
-
-    fn device(&self, source: &Source, name: &str) -> Result<Arc<Device>, String> {
-        let (product, share) = product(name);
-        if let Some(slice) = share {
-            return Err(format!(
-                "`{name}` is a MIG slice ({slice}) of a device; slices are not modelled, \
-                 label the node stepcast.dev/accelerator to say what to take it for"
-            ));
-        }
-        if let Source::Cloud(label) = source
-            && let Some(device) = device::source_alias(label, product)
-        {
-            return Ok(device);
-        }
-        device::accelerator(product).map_err(|near| {
-            if near.is_empty() {
-                format!("`{name}` is not a known accelerator")
-            } else {
-                format!(
-                    "`{name}` is not a known accelerator; near names: {}",
-                    near.join(", ")
-                )
-            }
-        })
     }
 
     fn counts(&mut self) -> Vec<Candidate<u32>> {
@@ -500,6 +475,32 @@ impl<'a> Resolver<'a> {
         });
         Some(why.to_owned())
     }
+}
+
+/// The device that a label names, or why none.
+fn known_device(source: &Source, name: &str) -> Result<Arc<Device>, String> {
+    let (product, share) = product(name);
+    if let Some(slice) = share {
+        return Err(format!(
+            "`{name}` is a MIG slice ({slice}) of a device; slices are not modelled, \
+             label the node stepcast.dev/accelerator to say what to take it for"
+        ));
+    }
+    if let Source::Cloud(label) = source
+        && let Some(device) = device::source_alias(label, product)
+    {
+        return Ok(device);
+    }
+    device::accelerator(product).map_err(|near| {
+        if near.is_empty() {
+            format!("`{name}` is not a known accelerator")
+        } else {
+            format!(
+                "`{name}` is not a known accelerator; near names: {}",
+                near.join(", ")
+            )
+        }
+    })
 }
 
 /// The product without how it is shared: `-SHARED` marks time slicing, which

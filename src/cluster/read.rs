@@ -60,7 +60,7 @@ impl ClusterFile<'_> {
                         Some(hint),
                     ));
                 }
-                self.from_objects(&items, defaults)
+                self.resolve_objects(&items, defaults)
             }
             Document { kind, rest, .. } => {
                 if kind.as_deref() == Some("Node") {
@@ -76,7 +76,11 @@ impl ClusterFile<'_> {
         }
     }
 
-    fn from_objects(&self, items: &[NodeObject], defaults: &Defaults) -> Result<Cluster, Problems> {
+    fn resolve_objects(
+        &self,
+        items: &[NodeObject],
+        defaults: &Defaults,
+    ) -> Result<Cluster, Problems> {
         let mut cluster = Cluster::default();
         for object in items {
             if object.kind.as_deref().is_some_and(|kind| kind != "Node") {

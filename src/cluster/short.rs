@@ -109,15 +109,14 @@ fn entry(
         return None;
     }
     let name = name?;
-    let nic_rate = match nic {
-        Some(gbps) => BytesPerSecond::from_gbit(gbps?),
-        None => {
-            warnings.push(format!(
-                "node {name}: no `nic_gbps`; taking {}",
-                defaults.nic
-            ));
+    let nic_rate = if let Some(gbps) = nic {
+        BytesPerSecond::from_gbit(gbps?)
+    } else {
+        warnings.push(format!(
+            "node {name}: no `nic_gbps`; taking {}",
             defaults.nic
-        }
+        ));
+        defaults.nic
     };
     let mut node = Node {
         name: name.to_owned(),

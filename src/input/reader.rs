@@ -166,12 +166,11 @@ impl<'r> Field<'r> {
 
     /// True or false.
     pub fn flag(&self) -> Option<bool> {
-        match self.tree {
-            Tree::Bool(b) => Some(*b),
-            _ => {
-                self.problem("true or false", None);
-                None
-            }
+        if let Tree::Bool(b) = self.tree {
+            Some(*b)
+        } else {
+            self.problem("true or false", None);
+            None
         }
     }
 

@@ -81,7 +81,7 @@ pub struct AllReduce {
 }
 
 impl Default for AllReduce {
-    /// PyTorch's defaults: overlapped, buckets of 25 MiB.
+    /// `PyTorch`'s defaults: overlapped, buckets of 25 MiB.
     fn default() -> Self {
         Self {
             algorithm: Algorithm::Auto,

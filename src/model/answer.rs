@@ -104,12 +104,11 @@ pub fn predict(query: &Query<'_>) -> Result<Prediction, PredictError> {
     })?;
     let (baseline, baseline_samples) = baseline_of(query, &case, &mut timings)?;
     let samples = case.samples();
-    let speedup = match job.batch {
-        Batch::Global(_) => baseline.iteration_time / step.time,
-        _ => {
-            let alone = baseline_samples / baseline.iteration_time.get();
-            samples / step.time.get() / alone
-        }
+    let speedup = if let Batch::Global(_) = job.batch {
+        baseline.iteration_time / step.time
+    } else {
+        let alone = baseline_samples / baseline.iteration_time.get();
+        samples / step.time.get() / alone
     };
     let mut warnings = used_warnings(query, &placement);
     warnings.extend(case_warnings(&case, &placement));

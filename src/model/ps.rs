@@ -32,12 +32,15 @@ pub struct Model<'a> {
     classes: Vec<ClassTimes>,
     /// For each server, the gradients at which its queue may be decided.
     vertices: Vec<Vec<usize>>,
-    /// Moments at which gradients are ready, by class and gradient.
-    ready: Vec<f64>,
+    /// When each layer has been sent to all workers.
+    sent: Vec<f64>,
+    /// When each class's forward pass ends.
+    forward_ends: Vec<f64>,
     /// How each class uses the network.
     flows: Vec<Flow>,
-    /// Classes in the order in which they reach the server.
-    order: Vec<usize>,
+    /// Moments at which classes reach a server and what it carries for each,
+    /// kept between queues to save the memory.
+    order: Vec<(f64, f64)>,
 }
 
 /// How one class uses the network.
@@ -87,7 +90,8 @@ impl<'a> Model<'a> {
         Some(Self {
             case,
             strategy,
-            ready: vec![0.0; classes.len() * shards.len()],
+            sent: Vec::with_capacity(shards.len()),
+            forward_ends: Vec::with_capacity(classes.len()),
             flows: Vec::with_capacity(classes.len()),
             order: Vec::with_capacity(classes.len()),
             shards,
@@ -101,11 +105,14 @@ impl<'a> Model<'a> {
         let p = &self.case.calibration.transfer;
         self.measure_flows(p);
         let load = self.load();
+        self.measure_sent(load, p);
+        self.forward_ends.clear();
         let mut finish = 0.0_f64;
         let mut reference = 0;
         let (mut reference_forward, mut reference_end) = (0.0, f64::NEG_INFINITY);
         for k in 0..self.classes.len() {
             let (forward_end, own_end) = self.worker(k, load, p);
+            self.forward_ends.push(forward_end);
             let compute_end = forward_end + self.classes[k].backward_total;
             if compute_end > reference_end {
                 (reference, reference_forward, reference_end) = (k, forward_end, compute_end);
@@ -152,6 +159,14 @@ impl<'a> Model<'a> {
             .iter()
             .map(|flow| flow.senders * flow.remote)
             .sum()
+    }
+
+    fn measure_sent(&mut self, load: f64, p: &TransferParameters) {
+        self.sent.clear();
+        for layer in 0..self.shards.len() {
+            self.sent
+                .push(self.shards.sent(layer, &self.case.servers, load, p));
+        }
     }
 
     fn measure_flows(&mut self, p: &TransferParameters) {
@@ -213,24 +228,17 @@ impl<'a> Model<'a> {
     }
 
     /// When a class's forward pass ends, and when its last gradient has left
-    /// over its own link. Keeps the moments at which gradients are ready.
-    fn worker(&mut self, k: usize, load: f64, p: &TransferParameters) -> (f64, f64) {
-        let (shards, flow) = (&self.shards, &self.flows[k]);
-        let ready = &mut self.ready[k * shards.len()..][..shards.len()];
-        let times = &self.classes[k];
-        let forward_end = if self.strategy.overlap {
-            times.forward_with_pulls(shards, flow, &self.case.servers, load, p)
+    /// over its own link.
+    fn worker(&self, k: usize, load: f64, p: &TransferParameters) -> (f64, f64) {
+        let (shards, flow, times) = (&self.shards, &self.flows[k], &self.classes[k]);
+        if self.strategy.overlap {
+            let forward_end = times.forward_with_pulls(shards, flow, &self.sent, p);
+            (forward_end, times.pushed(shards, flow, forward_end, p))
         } else {
             let pull = shards.pull_all(flow, &self.case.servers, load, p);
             let copy = (flow.copy_in + p.copy_s_per_byte) * shards.total;
-            pull + copy + times.forward_total
-        };
-        if self.strategy.overlap {
-            let own_end = times.backward_with_pushes(shards, flow, forward_end, p, ready);
-            (forward_end, own_end)
-        } else {
-            let done = forward_end + times.backward_total + flow.copy_out * shards.total;
-            ready.fill(done);
+            let forward_end = pull + copy + times.forward_total;
+            let done = self.done(k, forward_end);
             (
                 forward_end,
                 done + shards.total * flow.own + p.startup_s * shards.messages,
@@ -238,30 +246,51 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// Without overlap: when all gradients are ready to leave.
+    fn done(&self, k: usize, forward_end: f64) -> f64 {
+        forward_end + self.classes[k].backward_total + self.flows[k].copy_out * self.shards.total
+    }
+
     /// Zeng's recurrence at one server: classes in the order in which they
-    /// are ready, each worker's bytes after the ones before. A busy period
-    /// may begin at any gradient; the vertices are those that can decide.
+    /// are ready, each worker's bytes after the ones before. With overlap a
+    /// busy period may begin at any gradient; the vertices are those that can
+    /// decide.
     fn queue(&mut self, server: usize, p: &TransferParameters) -> f64 {
-        let layers = self.shards.len();
-        let rate = self.case.servers[server].nic.get() * p.goodput;
+        let seconds_a_byte = 1.0 / (self.case.servers[server].nic.get() * p.goodput);
+        let startup = p.startup_s * self.shards.server_messages[server];
+        let mut order = std::mem::take(&mut self.order);
         let mut finish = 0.0_f64;
-        for v in 0..self.vertices[server].len() {
-            let gradient = self.vertices[server][v];
-            let bytes = self.shards.bytes_from(server, gradient);
-            let ready = &self.ready;
-            let at = |k: usize| ready[k * layers + gradient];
-            self.order.clear();
-            self.order.extend(0..self.classes.len());
-            self.order
-                .sort_unstable_by(|&a, &b| at(a).total_cmp(&at(b)));
-            let mut time = 0.0_f64;
-            for i in 0..self.order.len() {
-                let k = self.order[i];
+        let decisive = if self.strategy.overlap {
+            self.vertices[server].len()
+        } else {
+            1
+        };
+        for v in 0..decisive {
+            let gradient = self.vertices[server].get(v).copied();
+            let (overlap, shards) = (self.strategy.overlap, &self.shards);
+            let bytes = match gradient {
+                Some(layer) if overlap => shards.bytes_from(server, layer),
+                _ => shards.server_bytes[server],
+            };
+            order.clear();
+            order.extend((0..self.classes.len()).map(|k| {
+                let start = self.forward_ends[k];
+                let ready = match gradient {
+                    Some(layer) if overlap => {
+                        self.classes[k].ready(shards, &self.flows[k], start, layer)
+                    }
+                    _ => self.done(k, start),
+                };
                 let flow = &self.flows[k];
-                time = time.max(at(k)) + flow.senders * flow.remote * bytes / rate;
-            }
-            finish = finish.max(time + p.startup_s * self.shards.server_messages[server]);
+                (ready, flow.senders * flow.remote * bytes * seconds_a_byte)
+            }));
+            order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+            let end = order
+                .iter()
+                .fold(0.0_f64, |end, (ready, carried)| end.max(*ready) + carried);
+            finish = finish.max(end + startup);
         }
+        self.order = order;
         finish
     }
 
@@ -281,11 +310,12 @@ impl<'a> Model<'a> {
 
     /// The resource that is busy longest in the step.
     fn bottleneck(&self, load: f64, p: &TransferParameters) -> Bottleneck {
-        let slowest = self.case.slowest();
-        let times = &self.classes[slowest];
+        let computing = |k: usize| self.classes[k].forward_total + self.classes[k].backward_total;
+        let slower = |a: usize, b: usize| if computing(b) > computing(a) { b } else { a };
+        let slowest = (1..self.classes.len()).fold(0, slower);
         let mut worst = Bottleneck::Compute {
             class: slowest,
-            busy: Seconds::new(times.forward_total + times.backward_total),
+            busy: Seconds::new(computing(slowest)),
         };
         let mut consider = |candidate: Bottleneck| {
             if candidate.busy() > worst.busy() {

@@ -139,15 +139,17 @@ fn job(cell: &Cell) -> Job {
 /// The machines of a table.
 fn testbed(table: u32) -> Cluster {
     let nic = if table == 7 { 10 } else { 1 };
-    let mut text = format!(
-        "nodes:\n- {{name: ps, role: server, nic_gbps: {nic}}}\n\
-         - {{name: rtx, count: 2, accelerators: {{type: Quadro-RTX-4000}}, nic_gbps: {nic}}}\n"
-    );
-    if table > 5 {
-        text += &format!(
+    let third = if table > 5 {
+        format!(
             "- {{name: gtx, accelerators: {{type: NVIDIA-GeForce-GTX-1060-6GB}}, nic_gbps: {nic}}}\n"
-        );
-    }
+        )
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "nodes:\n- {{name: ps, role: server, nic_gbps: {nic}}}\n\
+         - {{name: rtx, count: 2, accelerators: {{type: Quadro-RTX-4000}}, nic_gbps: {nic}}}\n{third}"
+    );
     ClusterFile {
         name: "testbed",
         text: &text,

@@ -14,7 +14,7 @@ pub(super) struct Counted {
 }
 
 /// Table 1. The number of pushes printed for 16C is the one that the authors
-/// use for 16D. ResNet rows leave out the projection shortcuts.
+/// use for 16D. `ResNet` rows leave out the projection shortcuts.
 pub(super) const TABLE_1: &[Counted] = &[
     counted(
         "Alexnet",
@@ -104,7 +104,7 @@ const fn counted(
     }
 }
 
-/// Parameters in millions that the authors took for AlexNet in Tables 6, 7.
+/// Parameters in millions that the authors took for `AlexNet` in Tables 6, 7.
 pub(super) const ALEXNET_OF_TABLES_6_AND_7: f64 = 63.35;
 
 /// A printed prediction and measurement, in seconds.

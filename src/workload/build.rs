@@ -245,7 +245,7 @@ impl Builder {
         self
     }
 
-    /// An activation that keeps its input (GELU, SiLU, sigmoid).
+    /// An activation that keeps its input (GELU, `SiLU`, sigmoid).
     pub fn activation(&mut self, name: impl Into<String>) -> &mut Self {
         self.push(name, LayerKind::Activation, self.shape);
         self

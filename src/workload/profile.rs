@@ -110,25 +110,22 @@ impl File {
         let mut layers: Vec<Layer> = self.forward.iter().map(|(name, _)| bare(name)).collect();
         for (tensor, elements, _) in self.grad_ready.iter().rev() {
             let module = module_of(tensor);
-            match layers.iter_mut().find(|l| l.name == module) {
-                Some(layer) => {
-                    layer.parameters.push(*elements);
-                    if layer.parameters.len() == 2 && tensor.ends_with(".weight") {
-                        // Backwards, a linear layer's weight comes first.
-                        layer.kind = match layer.kind {
-                            LayerKind::Unspecified if layer.parameters[0] < *elements => {
-                                layer.parameters.swap(0, 1);
-                                LayerKind::Unspecified
-                            }
-                            kind => kind,
-                        };
-                    }
+            if let Some(layer) = layers.iter_mut().find(|l| l.name == module) {
+                layer.parameters.push(*elements);
+                if layer.parameters.len() == 2 && tensor.ends_with(".weight") {
+                    // Backwards, a linear layer's weight comes first.
+                    layer.kind = match layer.kind {
+                        LayerKind::Unspecified if layer.parameters[0] < *elements => {
+                            layer.parameters.swap(0, 1);
+                            LayerKind::Unspecified
+                        }
+                        kind => kind,
+                    };
                 }
-                None => {
-                    let mut layer = bare(module);
-                    layer.parameters.push(*elements);
-                    layers.insert(0, layer);
-                }
+            } else {
+                let mut layer = bare(module);
+                layer.parameters.push(*elements);
+                layers.insert(0, layer);
             }
         }
         for layer in &mut layers {

@@ -1,6 +1,15 @@
 //! One integration binary, a module a topic.
+#![allow(clippy::print_stdout, reason = "tests print the numbers they judge")]
 
+mod allocations;
+mod bad_input;
 mod catalogue;
+mod cli;
+mod cluster_files;
 mod fixtures;
 mod lab_compute;
+mod lab_ps;
 mod lab_rows;
+mod laws;
+mod purity;
+mod reproduce;

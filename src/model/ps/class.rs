@@ -1,20 +1,21 @@
-//! One class of workers: its layers' times between transfers.
+//! One class of workers: when its forward pass ends and its gradients leave.
+//!
+//! Both passes are chains of "wait for the later of two, then add": unrolled,
+//! the end is the latest of (arrival + all that comes after it), so each
+//! layer is looked at once and on its own.
 
 use super::Flow;
 use super::shards::Shards;
 use crate::calibration::TransferParameters;
-use crate::model::case::Server;
 use crate::model::compute::Timing;
 
-/// Times of a class, gathered to the layers that have parameters.
+/// Times of a class, summed at the layers that have parameters.
 #[derive(Clone, Debug)]
 pub(super) struct ClassTimes {
-    /// Forward time before the first layer with parameters.
-    pub(super) lead: f64,
-    /// Forward time of each, with the layers up to the next.
-    pub(super) forward: Vec<f64>,
-    /// Backward time up to each one's gradient, since the one above it.
-    pub(super) backward: Vec<f64>,
+    /// Forward time from each layer to the end.
+    pub(super) forward_from: Vec<f64>,
+    /// Backward time until each one's gradient is ready.
+    pub(super) backward_upto: Vec<f64>,
     /// The whole forward pass.
     pub(super) forward_total: f64,
     /// The whole backward pass.
@@ -23,84 +24,115 @@ pub(super) struct ClassTimes {
 
 impl ClassTimes {
     pub(super) fn new(timing: &Timing, shards: &Shards) -> Self {
-        let mut times = Self {
-            lead: 0.0,
-            forward: vec![0.0; shards.len()],
-            backward: vec![0.0; shards.len()],
+        let tail = |times: &[crate::units::Seconds], from: usize| -> f64 {
+            times[from..].iter().map(|t| t.get()).sum()
+        };
+        // Sums from the end, so that each layer is added once.
+        let mut forward_from = vec![0.0; shards.len()];
+        let mut backward_upto = vec![0.0; shards.len()];
+        let (mut forward, mut backward, mut end) = (0.0, 0.0, timing.forward.len());
+        for shard in (0..shards.len()).rev() {
+            let layer = shards.layers[shard];
+            forward += tail(&timing.forward[..end], layer);
+            backward += tail(&timing.backward[..end], layer);
+            end = layer;
+            forward_from[shard] = forward;
+            backward_upto[shard] = backward;
+        }
+        Self {
+            forward_from,
+            backward_upto,
             forward_total: timing.forward_total().get(),
             backward_total: timing.backward_total().get(),
-        };
-        let mut next = 0;
-        for (layer, time) in timing.forward.iter().enumerate() {
-            if shards.layers.get(next) == Some(&layer) {
-                next += 1;
-            }
-            match next {
-                0 => times.lead += time.get(),
-                _ => times.forward[next - 1] += time.get(),
-            }
         }
-        let mut pending = 0.0;
-        let mut next = shards.len();
-        for (layer, time) in timing.backward.iter().enumerate().rev() {
-            pending += time.get();
-            if next > 0 && shards.layers[next - 1] == layer {
-                next -= 1;
-                times.backward[next] = pending;
-                pending = 0.0;
-            }
-        }
-        times
     }
 
-    /// The forward pass while weights arrive in forward order: a layer waits
-    /// for its own. A server sends every worker's copy of a layer before the
-    /// next layer's; a worker's own link may be slower still.
+    /// The end of a forward pass while weights arrive in forward order. A
+    /// layer waits for its own: a server sends every worker's copy of a layer
+    /// before the next layer's (`shared`), and the worker's own link may be
+    /// slower still. Receiving takes time from the computing thread.
     pub(super) fn forward_with_pulls(
         &self,
         shards: &Shards,
         flow: &Flow,
-        servers: &[Server],
-        load: f64,
+        shared: &[f64],
         p: &TransferParameters,
     ) -> f64 {
-        let mut clock = self.lead;
-        let (mut own, mut messages) = (0.0, 0.0);
-        for layer in 0..shards.len() {
-            let bytes = shards.bytes[layer];
-            own += bytes * flow.own;
-            messages += shards.counts[layer];
-            let rate = servers[shards.server[layer]].nic.get() * p.goodput;
-            let shared = load * shards.server_upto[layer] / rate
-                + p.startup_s * shards.server_counts_upto[layer];
-            let arrival =
-                p.latency_s + shared.max(own + p.startup_s * messages) + flow.copy_in * bytes;
-            clock = clock.max(arrival) + flow.receive * bytes + self.forward[layer];
-        }
-        clock
+        let unhindered = self.forward_total + flow.receive * shards.total;
+        // Slices of one length let the loop run without bound checks.
+        let layers = shards.len();
+        let (upto, counts, bytes) = (
+            &shards.upto[..layers],
+            &shards.counts_upto[..layers],
+            &shards.bytes[..layers],
+        );
+        let (shared, forward_from) = (&shared[..layers], &self.forward_from[..layers]);
+        let latest = latest(layers, |layer| {
+            let own = upto[layer] * flow.own + p.startup_s * counts[layer];
+            let waited = later(shared[layer], own) + flow.copy_in * bytes[layer];
+            let from = shards.total - upto[layer] + bytes[layer];
+            waited + flow.receive * from + forward_from[layer]
+        });
+        (latest + p.latency_s).max(unhindered)
     }
 
-    /// The backward pass while gradients leave as they are ready, from `start`
-    /// on. Returns when the last one has left over the worker's own link.
-    pub(super) fn backward_with_pushes(
+    /// When the gradient of a layer can leave, `start` being when the
+    /// backward pass began. Sending what was ready before takes time from
+    /// the computing thread.
+    pub(super) fn ready(&self, shards: &Shards, flow: &Flow, start: f64, layer: usize) -> f64 {
+        let before = shards.total - shards.upto[layer];
+        start + self.backward_upto[layer] + flow.send * before + flow.copy_out * shards.bytes[layer]
+    }
+
+    /// When the last gradient has left over the worker's own link and the
+    /// backward pass is done.
+    pub(super) fn pushed(
         &self,
         shards: &Shards,
         flow: &Flow,
         start: f64,
         p: &TransferParameters,
-        ready: &mut [f64],
     ) -> f64 {
-        let (mut clock, mut link) = (start, 0.0_f64);
-        for layer in (0..shards.len()).rev() {
-            let bytes = shards.bytes[layer];
-            clock += self.backward[layer];
-            ready[layer] = clock + flow.copy_out * bytes;
-            link = link.max(ready[layer]) + bytes * flow.own + p.startup_s * shards.counts[layer];
-            clock += flow.send * bytes;
-        }
-        link.max(start + self.backward_total + flow.send * shards.total)
+        let layers = shards.len();
+        let (upto, counts, bytes) = (
+            &shards.upto[..layers],
+            &shards.counts_upto[..layers],
+            &shards.bytes[..layers],
+        );
+        let backward_upto = &self.backward_upto[..layers];
+        let link = latest(layers, |layer| {
+            let before = shards.total - upto[layer];
+            let ready = backward_upto[layer] + flow.send * before + flow.copy_out * bytes[layer];
+            ready + upto[layer] * flow.own + p.startup_s * counts[layer]
+        });
+        (start + link).max(start + self.backward_total + flow.send * shards.total)
     }
 }
+
+/// The later of two moments; unlike `f64::max` it is one instruction.
+const fn later(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
+
+/// The latest of `count` moments, in four lanes that do not wait for another.
+fn latest(count: usize, moment: impl Fn(usize) -> f64) -> f64 {
+    let mut lanes = [0.0_f64; 4];
+    let whole = count - count % 4;
+    for base in (0..whole).step_by(4) {
+        for (lane, latest) in lanes.iter_mut().enumerate() {
+            *latest = later(moment(base + lane), *latest);
+        }
+    }
+    for layer in whole..count {
+        lanes[0] = later(moment(layer), lanes[0]);
+    }
+    later(later(lanes[0], lanes[1]), later(lanes[2], lanes[3]))
+}
+
+/// How far, as a share of both the backward pass and the bytes, a vertex must
+/// stand out of the hull to be looked at. A thousandth is far below what any
+/// parameter is known to, and halves the vertices.
+const STANDS_OUT: f64 = 1e-3;
 
 /// The gradients at which the queue of a server may be decided: vertices of
 /// the upper hull of (moment ready, bytes still to come), over all classes.
@@ -114,18 +146,13 @@ pub(super) fn vertices(
     let mut kept: Vec<usize> = Vec::new();
     for class in classes {
         let mut hull: Vec<(f64, f64, usize)> = Vec::new();
-        let mut clock = 0.0;
-        for layer in (0..shards.len()).rev() {
-            clock += class.backward[layer];
-            let moment = clock;
-            clock += send * shards.bytes[layer];
-            if !shards.on(server, layer) {
-                continue;
-            }
+        let flat = STANDS_OUT * class.backward_total * shards.server_bytes[server];
+        for layer in (0..shards.len()).rev().filter(|&l| shards.on(server, l)) {
+            let moment = class.backward_upto[layer] + send * (shards.total - shards.upto[layer]);
             let point = (moment, shards.bytes_from(server, layer), layer);
             while let [.., a, b] = hull.as_slice() {
                 let cross = (b.0 - a.0) * (point.1 - a.1) - (b.1 - a.1) * (point.0 - a.0);
-                if cross < 0.0 {
+                if cross < -flat {
                     break;
                 }
                 hull.pop();

@@ -18,6 +18,10 @@ pub(super) struct Shards {
     pub(super) counts: Vec<f64>,
     /// Server of each.
     pub(super) server: Vec<usize>,
+    /// Bytes up to and with each.
+    pub(super) upto: Vec<f64>,
+    /// Messages up to and with each.
+    pub(super) counts_upto: Vec<f64>,
     /// Bytes on the same server up to and with each.
     pub(super) server_upto: Vec<f64>,
     /// Messages on the same server up to and with each.
@@ -48,6 +52,8 @@ impl Shards {
             bytes: Vec::new(),
             counts: Vec::new(),
             server: Vec::new(),
+            upto: Vec::new(),
+            counts_upto: Vec::new(),
             server_upto: Vec::new(),
             server_counts_upto: Vec::new(),
             server_bytes: vec![0.0; servers],
@@ -88,6 +94,8 @@ impl Shards {
         self.server.push(least);
         self.total += bytes;
         self.messages += messages;
+        self.upto.push(self.total);
+        self.counts_upto.push(self.messages);
         if self.even {
             let share = 1.0 / self.servers as f64;
             for server in 0..self.servers {
@@ -123,6 +131,18 @@ impl Shards {
                 .find(|&l| self.server[l] == server)
                 .map_or(0.0, |l| self.server_upto[l])
         }
+    }
+
+    /// When the server has sent a layer to all workers, since it began.
+    pub(super) fn sent(
+        &self,
+        layer: usize,
+        servers: &[Server],
+        load: f64,
+        p: &TransferParameters,
+    ) -> f64 {
+        let rate = servers[self.server[layer]].nic.get() * p.goodput;
+        load * self.server_upto[layer] / rate + p.startup_s * self.server_counts_upto[layer]
     }
 
     /// When everything is pulled, with nothing computing meanwhile.

@@ -76,41 +76,40 @@ impl Model<'_> {
             add(Track::Push(k), "all gradients", backward, arrived);
             return;
         }
-        let (mut clock, mut before, mut own, mut messages) = (times.lead, 0.0_f64, 0.0, 0.0);
-        add(Track::Compute(k), "input", 0.0, times.lead);
+        let total = times.forward_total;
+        let lead = total - times.forward_from.first().copied().unwrap_or(total);
+        let (mut clock, mut before) = (lead, 0.0_f64);
+        add(Track::Compute(k), "input", 0.0, lead);
         for layer in 0..shards.len() {
             let name = &names[shards.layers[layer]].name;
             let bytes = shards.bytes[layer];
-            own += bytes * flow.own;
-            messages += shards.counts[layer];
-            let rate = self.case.servers[shards.server[layer]].nic.get() * p.goodput;
-            let shared = load * shards.server_upto[layer] / rate
-                + p.startup_s * shards.server_counts_upto[layer];
-            let arrival =
-                p.latency_s + shared.max(own + p.startup_s * messages) + flow.copy_in * bytes;
+            let own = shards.upto[layer] * flow.own + p.startup_s * shards.counts_upto[layer];
+            let arrival = p.latency_s + self.sent[layer].max(own) + flow.copy_in * bytes;
             add(Track::Pull(k), name, before, arrival);
             before = before.max(arrival);
-            clock = clock.max(arrival);
-            let end = clock + flow.receive * bytes + times.forward[layer];
-            add(Track::Compute(k), name, clock, end);
-            clock = end;
+            let after = times.forward_from.get(layer + 1).copied().unwrap_or(0.0);
+            let start = clock.max(arrival);
+            clock = start + flow.receive * bytes + times.forward_from[layer] - after;
+            add(Track::Compute(k), name, start, clock);
         }
+        let start = clock;
         let mut link = 0.0_f64;
         for layer in (0..shards.len()).rev() {
             let name = &names[shards.layers[layer]].name;
             let bytes = shards.bytes[layer];
-            let end = clock + times.backward[layer];
+            let ready = times.ready(shards, &flow, start, layer);
+            let end = ready - flow.copy_out * bytes;
             add(Track::Compute(k), &format!("{name} (backward)"), clock, end);
-            let start = link.max(end + flow.copy_out * bytes);
-            link = start + bytes * flow.own + p.startup_s * shards.counts[layer];
+            clock = end + flow.send * bytes;
+            let from = link.max(ready);
+            link = from + bytes * flow.own + p.startup_s * shards.counts[layer];
             // Others may hold the server's NIC until the end.
             let shown = if layer == 0 {
                 link.max(arrived - p.latency_s)
             } else {
                 link
             };
-            add(Track::Push(k), name, start, shown.min(arrived));
-            clock = end + flow.send * bytes;
+            add(Track::Push(k), name, from, shown.min(arrived));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! AlexNet, in the two forms people mean by the name.
+//! `AlexNet`, in the two forms people mean by the name.
 
 use crate::workload::Workload;
 use crate::workload::build::{Builder, Conv};

@@ -49,7 +49,7 @@ pub(super) fn googlenet() -> Workload {
     b.finish("googlenet")
 }
 
-/// Convolution, batch normalisation, ReLU.
+/// Convolution, batch normalisation, `ReLU`.
 pub(super) fn unit(b: &mut Builder, name: &str, conv: Conv) {
     b.conv(format!("{name}.conv"), conv)
         .batch_norm(format!("{name}.bn"))

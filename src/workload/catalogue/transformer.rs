@@ -4,10 +4,11 @@ use crate::workload::Workload;
 use crate::workload::build::{Builder, Shape};
 
 /// One transformer layer.
+#[derive(Clone, Copy)]
 pub(super) struct Block {
     pub(super) width: u64,
     pub(super) heads: u64,
-    /// Normalise before attention and feed-forward (ViT, GPT) or after (BERT).
+    /// Normalise before attention and feed-forward (`ViT`, GPT) or after (BERT).
     pub(super) norm_first: bool,
 }
 
