@@ -36,10 +36,11 @@ fn cluster(workers: usize, mix: Mix) -> Cluster {
         "nodes:\n- {name: s0, role: server, nic_gbps: 100}\n- {name: s1, role: server, nic_gbps: 50}\n",
     );
     for i in 0..workers {
-        let (device, nic) = (
-            DEVICES[i % DEVICES.len()],
-            NICS[i / DEVICES.len() % NICS.len()],
-        );
+        let device = DEVICES[i % DEVICES.len()];
+        let nic = match mix {
+            Mix::Kinds => f64::from(NICS[i / DEVICES.len() % NICS.len()]),
+            Mix::AllDifferent => 10.0 + i as f64 / 100.0,
+        };
         let _ = writeln!(
             text,
             "- {{name: w{i}, accelerators: {{type: {device}}}, nic_gbps: {nic}}}"
@@ -143,7 +144,7 @@ fn main() {
             &format!("  {workers} workers, case prepared"),
             time(|| model.step()),
             sorting(workers),
-            None,
+            Some(25.0),
         );
     }
     println!("growth with layers, 64 workers");

@@ -1,14 +1,37 @@
-//! Predicts how long a step of a distributed training job takes.
+//! How long will a step of a training job take on a set of nodes, and how
+//! much faster is that than one worker?
+//!
+//! Data flows one way, and the modules stand in its order:
+//!
+//! request → [`job`] → [`workload`] + [`cluster`] (of [`device`]s) →
+//! [`placement`] → [`model`] (with a [`calibration`]) → prediction →
+//! [`timeline`], answer.
+//!
+//! Everything down to [`reproduce`] is pure: no runtime, no files, no clock.
+//! The edges come after it. `ARCHITECTURE.md` has the map.
+
+pub mod units;
+
+pub mod input;
+
+pub mod job;
+
+pub mod workload;
+
+pub mod device;
+
+pub mod cluster;
+
+pub mod placement;
 
 pub mod calibration;
-pub mod cli;
-pub mod cluster;
-pub mod device;
-pub mod input;
-pub mod job;
+
 pub mod model;
-pub mod placement;
-pub mod reproduce;
+
 pub mod timeline;
-pub mod units;
-pub mod workload;
+
+pub mod reproduce;
+
+pub mod protocol;
+
+pub mod cli;

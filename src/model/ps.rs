@@ -6,21 +6,23 @@
 //! start-up and copy costs, the server's update, and pulls and pushes that
 //! overlap with the forward and backward pass. `docs/models.md` derives it.
 
-mod class;
+mod kind;
 mod shards;
 mod spans;
 
 pub use spans::{Span, Track};
 
-use self::class::ClassTimes;
+use self::kind::{Handling, Kind};
 use self::shards::Shards;
-use super::case::Case;
+use super::case::{Case, Class};
+use super::compute::Timing;
 use super::prediction::{Bottleneck, Part, Step};
 use crate::calibration::TransferParameters;
 use crate::cluster::Transport;
 use crate::device::DeviceKind;
 use crate::job::{ParameterServer, Strategy};
 use crate::units::{Bytes, Seconds};
+use std::sync::Arc;
 
 /// A case prepared for many predictions: everything that does not depend on
 /// how many workers each class has.
@@ -29,11 +31,16 @@ pub struct Model<'a> {
     case: &'a Case<'a>,
     strategy: ParameterServer,
     shards: Shards,
-    classes: Vec<ClassTimes>,
+    /// Workers that differ only in their links are of one kind.
+    kinds: Vec<Kind>,
+    /// The kind of each class.
+    kind_of: Vec<usize>,
     /// For each server, the gradients at which its queue may be decided.
     vertices: Vec<Vec<usize>>,
     /// When each layer has been sent to all workers.
     sent: Vec<f64>,
+    /// When each kind's forward pass ends if the servers set the pace.
+    behind_servers: Vec<f64>,
     /// When each class's forward pass ends.
     forward_ends: Vec<f64>,
     /// How each class uses the network.
@@ -53,14 +60,6 @@ struct Flow {
     remote: f64,
     /// Seconds a byte on the worker's own link.
     own: f64,
-    /// Seconds a byte from the NIC to where it is used, beside the compute.
-    copy_in: f64,
-    /// Seconds a byte from the device to the NIC, beside the compute.
-    copy_out: f64,
-    /// Seconds a byte that receiving takes from the computing thread.
-    receive: f64,
-    /// Seconds a byte that sending takes from the computing thread.
-    send: f64,
 }
 
 impl<'a> Model<'a> {
@@ -78,24 +77,33 @@ impl<'a> Model<'a> {
             strategy.fusion,
             case.servers.len(),
         );
-        let classes: Vec<ClassTimes> = case
-            .classes
-            .iter()
-            .map(|class| ClassTimes::new(&class.timing, &shards))
-            .collect();
-        let send = case.calibration.transfer.send_s_per_byte;
+        let p = &case.calibration.transfer;
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut kind_of = Vec::with_capacity(case.classes.len());
+        let mut seen: Vec<(*const Timing, Handling)> = Vec::new();
+        for class in &case.classes {
+            let key = (Arc::as_ptr(&class.timing), handling(class, strategy, p));
+            let known = seen.iter().position(|k| *k == key);
+            kind_of.push(known.unwrap_or(kinds.len()));
+            if known.is_none() {
+                seen.push(key);
+                kinds.push(Kind::new(&class.timing, key.1, &shards, p));
+            }
+        }
         let vertices = (0..case.servers.len())
-            .map(|server| class::vertices(&classes, &shards, server, send))
+            .map(|server| kind::vertices(&kinds, &shards, server))
             .collect();
         Some(Self {
             case,
             strategy,
             sent: Vec::with_capacity(shards.len()),
-            forward_ends: Vec::with_capacity(classes.len()),
-            flows: Vec::with_capacity(classes.len()),
-            order: Vec::with_capacity(classes.len()),
+            behind_servers: Vec::with_capacity(kinds.len()),
+            forward_ends: Vec::with_capacity(kind_of.len()),
+            flows: Vec::with_capacity(kind_of.len()),
+            order: Vec::with_capacity(kind_of.len()),
             shards,
-            classes,
+            kinds,
+            kind_of,
             vertices,
         })
     }
@@ -110,10 +118,10 @@ impl<'a> Model<'a> {
         let mut finish = 0.0_f64;
         let mut reference = 0;
         let (mut reference_forward, mut reference_end) = (0.0, f64::NEG_INFINITY);
-        for k in 0..self.classes.len() {
+        for k in 0..self.kind_of.len() {
             let (forward_end, own_end) = self.worker(k, load, p);
             self.forward_ends.push(forward_end);
-            let compute_end = forward_end + self.classes[k].backward_total;
+            let compute_end = forward_end + self.kind(k).backward_total;
             if compute_end > reference_end {
                 (reference, reference_forward, reference_end) = (k, forward_end, compute_end);
             }
@@ -124,7 +132,7 @@ impl<'a> Model<'a> {
         }
         let arrived = finish + p.latency_s;
         let update = self.update(p);
-        let class = &self.classes[reference];
+        let class = self.kind(reference);
         let backward_end = reference_forward + class.backward_total;
         let second = Seconds::new;
         let parts = [
@@ -167,11 +175,20 @@ impl<'a> Model<'a> {
             self.sent
                 .push(self.shards.sent(layer, &self.case.servers, load, p));
         }
+        self.behind_servers.clear();
+        for kind in &self.kinds {
+            let end = kind.forward_behind_servers(&self.shards, &self.sent);
+            self.behind_servers.push(end);
+        }
+    }
+
+    fn kind(&self, class: usize) -> &Kind {
+        &self.kinds[self.kind_of[class]]
     }
 
     fn measure_flows(&mut self, p: &TransferParameters) {
         self.flows.clear();
-        for k in 0..self.classes.len() {
+        for k in 0..self.kind_of.len() {
             let flow = self.flow(k, p);
             self.flows.push(flow);
         }
@@ -195,49 +212,26 @@ impl<'a> Model<'a> {
         };
         let total: f64 = self.case.servers.iter().map(|s| s.nic.get()).sum();
         let own_rate = (class.nic.get() / link_share).min(total) * p.goodput;
-        // Summing and spreading within the node, where it does that itself.
-        let within = if aggregated && class.sharing > 1 {
-            (sharing - 1.0) / sharing / class.device.peer_rate.get()
-        } else {
-            0.0
-        };
-        let over_tcp = class.transport == Transport::Tcp;
-        let (copy_in, copy_out, receive, send) = match class.device.kind {
-            // A host feeds the accelerator while it computes.
-            DeviceKind::Accelerator => {
-                let host = 1.0 / class.device.host_link.get();
-                (host, host, 0.0, 0.0)
-            }
-            DeviceKind::Cpu if over_tcp => (
-                0.0,
-                0.0,
-                p.receive_s_per_byte + p.copy_s_per_byte,
-                p.send_s_per_byte,
-            ),
-            DeviceKind::Cpu => (0.0, 0.0, p.copy_s_per_byte, 0.0),
-        };
         Flow {
             senders,
             remote,
             own: remote / own_rate,
-            copy_in: copy_in + within,
-            copy_out: copy_out + within,
-            receive,
-            send,
         }
     }
 
     /// When a class's forward pass ends, and when its last gradient has left
     /// over its own link.
     fn worker(&self, k: usize, load: f64, p: &TransferParameters) -> (f64, f64) {
-        let (shards, flow, times) = (&self.shards, &self.flows[k], &self.classes[k]);
+        let (shards, flow, kind) = (&self.shards, &self.flows[k], self.kind(k));
         if self.strategy.overlap {
-            let forward_end = times.forward_with_pulls(shards, flow, &self.sent, p);
-            (forward_end, times.pushed(shards, flow, forward_end, p))
+            let servers = self.behind_servers[self.kind_of[k]];
+            let waiting = servers.max(kind.forward_behind_link(flow.own)) + p.latency_s;
+            let forward_end = waiting.max(kind.unhindered(shards));
+            (forward_end, forward_end + kind.pushed(shards, flow.own))
         } else {
             let pull = shards.pull_all(flow, &self.case.servers, load, p);
-            let copy = (flow.copy_in + p.copy_s_per_byte) * shards.total;
-            let forward_end = pull + copy + times.forward_total;
+            let copy = (kind.handling.copy_in + p.copy_s_per_byte) * shards.total;
+            let forward_end = pull + copy + kind.forward_total;
             let done = self.done(k, forward_end);
             (
                 forward_end,
@@ -248,7 +242,8 @@ impl<'a> Model<'a> {
 
     /// Without overlap: when all gradients are ready to leave.
     fn done(&self, k: usize, forward_end: f64) -> f64 {
-        forward_end + self.classes[k].backward_total + self.flows[k].copy_out * self.shards.total
+        let kind = self.kind(k);
+        forward_end + kind.backward_total + kind.handling.copy_out * self.shards.total
     }
 
     /// Zeng's recurrence at one server: classes in the order in which they
@@ -273,12 +268,10 @@ impl<'a> Model<'a> {
                 _ => shards.server_bytes[server],
             };
             order.clear();
-            order.extend((0..self.classes.len()).map(|k| {
+            order.extend((0..self.kind_of.len()).map(|k| {
                 let start = self.forward_ends[k];
                 let ready = match gradient {
-                    Some(layer) if overlap => {
-                        self.classes[k].ready(shards, &self.flows[k], start, layer)
-                    }
+                    Some(layer) if overlap => start + self.kind(k).ready(shards, layer),
                     _ => self.done(k, start),
                 };
                 let flow = &self.flows[k];
@@ -310,9 +303,9 @@ impl<'a> Model<'a> {
 
     /// The resource that is busy longest in the step.
     fn bottleneck(&self, load: f64, p: &TransferParameters) -> Bottleneck {
-        let computing = |k: usize| self.classes[k].forward_total + self.classes[k].backward_total;
+        let computing = |k: usize| self.kind(k).forward_total + self.kind(k).backward_total;
         let slower = |a: usize, b: usize| if computing(b) > computing(a) { b } else { a };
-        let slowest = (1..self.classes.len()).fold(0, slower);
+        let slowest = (1..self.kind_of.len()).fold(0, slower);
         let mut worst = Bottleneck::Compute {
             class: slowest,
             busy: Seconds::new(computing(slowest)),
@@ -331,7 +324,7 @@ impl<'a> Model<'a> {
                 busy: Seconds::new(2.0 * bytes / (server.nic.get() * p.goodput)),
             });
         }
-        for k in 0..self.classes.len() {
+        for k in 0..self.kind_of.len() {
             consider(Bottleneck::WorkerLink {
                 class: k,
                 rate: self.case.classes[k].nic,
@@ -342,5 +335,32 @@ impl<'a> Model<'a> {
             busy: Seconds::new(self.update(p)),
         });
         worst
+    }
+}
+
+/// What bytes cost a class beside the network.
+fn handling(class: &Class, strategy: ParameterServer, p: &TransferParameters) -> Handling {
+    let sharing = f64::from(class.sharing);
+    // Summing and spreading within the node, where it does that itself.
+    let within = if strategy.local_aggregation && class.sharing > 1 {
+        (sharing - 1.0) / sharing / class.device.peer_rate.get()
+    } else {
+        0.0
+    };
+    let (copy, receive, send) = match (class.device.kind, class.transport) {
+        // A host feeds the accelerator while it computes.
+        (DeviceKind::Accelerator, _) => (1.0 / class.device.host_link.get(), 0.0, 0.0),
+        (DeviceKind::Cpu, Transport::Tcp) => (
+            0.0,
+            p.receive_s_per_byte + p.copy_s_per_byte,
+            p.send_s_per_byte,
+        ),
+        (DeviceKind::Cpu, Transport::Rdma) => (0.0, p.copy_s_per_byte, 0.0),
+    };
+    Handling {
+        copy_in: copy + within,
+        copy_out: copy + within,
+        receive,
+        send,
     }
 }

@@ -1,6 +1,7 @@
 //! Laws that every prediction keeps, whatever the job and cluster.
 
 use proptest::prelude::*;
+use std::fmt::Write;
 use std::sync::Arc;
 use stepcast::calibration::Calibration;
 use stepcast::cluster::{Cluster, ClusterFile, Defaults};
@@ -39,7 +40,7 @@ struct Bed {
 impl Bed {
     fn job(&self) -> Job {
         let mut workload = catalogue::find(self.network).expect("known").build(None);
-        workload.name = self.network.to_owned();
+        self.network.clone_into(&mut workload.name);
         Job {
             name: None,
             workload: Arc::new(workload),
@@ -53,11 +54,12 @@ impl Bed {
     fn cluster(&self) -> Cluster {
         let mut text = String::from("nodes:\n");
         for (i, nic) in self.servers.iter().enumerate() {
-            text += &format!("- {{name: s{i}, role: server, nic_gbps: {nic}}}\n");
+            let _ = writeln!(text, "- {{name: s{i}, role: server, nic_gbps: {nic}}}");
         }
         for (i, w) in self.workers.iter().enumerate() {
-            text += &format!(
-                "- {{name: w{i}, accelerators: {{type: {}, count: {}}}, nic_gbps: {}}}\n",
+            let _ = writeln!(
+                text,
+                "- {{name: w{i}, accelerators: {{type: {}, count: {}}}, nic_gbps: {}}}",
                 w.device, w.accelerators, w.nic
             );
         }

@@ -11,5 +11,6 @@ mod lab_compute;
 mod lab_ps;
 mod lab_rows;
 mod laws;
+mod protocol;
 mod purity;
 mod reproduce;

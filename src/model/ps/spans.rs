@@ -38,7 +38,7 @@ impl Model<'_> {
         let load = self.load();
         let update = self.update(&p);
         let mut spans = Vec::new();
-        for k in 0..self.classes.len() {
+        for k in 0..self.kind_of.len() {
             self.class_spans(k, load, step.time.get() - update, &mut spans);
         }
         spans.push(Span {
@@ -53,7 +53,8 @@ impl Model<'_> {
     fn class_spans(&self, k: usize, load: f64, arrived: f64, spans: &mut Vec<Span>) {
         let p = &self.case.calibration.transfer;
         let flow = self.flows[k];
-        let (shards, times) = (&self.shards, &self.classes[k]);
+        let (shards, times) = (&self.shards, self.kind(k));
+        let handling = times.handling;
         let names = &self.case.job.workload.layers;
         let mut add = |track, name: &str, start: f64, end: f64| {
             if end > start {
@@ -67,7 +68,7 @@ impl Model<'_> {
         };
         if !self.strategy.overlap {
             let pulled = shards.pull_all(&flow, &self.case.servers, load, p)
-                + (flow.copy_in + p.copy_s_per_byte) * shards.total;
+                + (handling.copy_in + p.copy_s_per_byte) * shards.total;
             let forward = pulled + times.forward_total;
             let backward = forward + times.backward_total;
             add(Track::Pull(k), "all weights", 0.0, pulled);
@@ -84,12 +85,12 @@ impl Model<'_> {
             let name = &names[shards.layers[layer]].name;
             let bytes = shards.bytes[layer];
             let own = shards.upto[layer] * flow.own + p.startup_s * shards.counts_upto[layer];
-            let arrival = p.latency_s + self.sent[layer].max(own) + flow.copy_in * bytes;
+            let arrival = p.latency_s + self.sent[layer].max(own) + handling.copy_in * bytes;
             add(Track::Pull(k), name, before, arrival);
             before = before.max(arrival);
             let after = times.forward_from.get(layer + 1).copied().unwrap_or(0.0);
             let start = clock.max(arrival);
-            clock = start + flow.receive * bytes + times.forward_from[layer] - after;
+            clock = start + handling.receive * bytes + times.forward_from[layer] - after;
             add(Track::Compute(k), name, start, clock);
         }
         let start = clock;
@@ -97,10 +98,10 @@ impl Model<'_> {
         for layer in (0..shards.len()).rev() {
             let name = &names[shards.layers[layer]].name;
             let bytes = shards.bytes[layer];
-            let ready = times.ready(shards, &flow, start, layer);
-            let end = ready - flow.copy_out * bytes;
+            let ready = start + times.ready(shards, layer);
+            let end = ready - handling.copy_out * bytes;
             add(Track::Compute(k), &format!("{name} (backward)"), clock, end);
-            clock = end + flow.send * bytes;
+            clock = end + handling.send * bytes;
             let from = link.max(ready);
             link = from + bytes * flow.own + p.startup_s * shards.counts[layer];
             // Others may hold the server's NIC until the end.
