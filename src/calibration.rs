@@ -6,7 +6,9 @@ mod fit;
 mod parameters;
 
 pub use fit::fit;
-pub use parameters::{AcceleratorParameters, CpuParameters, Prior, TransferParameters};
+pub use parameters::{
+    AcceleratorParameters, CollectiveParameters, CpuParameters, Prior, TransferParameters,
+};
 
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
@@ -27,8 +29,22 @@ pub struct Calibration {
     pub cpu: CpuParameters,
     /// Transfers between workers and parameter servers.
     pub transfer: TransferParameters,
+    /// Collectives among workers.
+    pub collective: Collectives,
     /// How far predictions are off.
     pub spread: Spread,
+}
+
+/// Collectives, by who moves the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Collectives {
+    /// Processors over TCP (gloo).
+    pub gloo: CollectiveParameters,
+    /// Accelerators over TCP (NCCL).
+    pub nccl_tcp: CollectiveParameters,
+    /// Accelerators over RDMA (NCCL).
+    pub nccl_rdma: CollectiveParameters,
 }
 
 /// Typical size of the relative error, one standard deviation of its
@@ -40,7 +56,7 @@ pub struct Spread {
     pub compute: f64,
     /// Compute on a device that borrows its parameters.
     pub borrowed_compute: f64,
-    /// Transfers.
+    /// Transfers and collectives.
     pub transfer: f64,
 }
 

@@ -5,10 +5,12 @@ mod answer;
 pub mod baseline;
 mod case;
 pub mod compute;
+pub mod liu;
 mod memory;
 mod name;
 mod prediction;
 pub mod ps;
+pub mod ring;
 pub mod zeng;
 
 pub use answer::{PredictError, Query, predict};
@@ -16,4 +18,4 @@ pub use case::{Case, CaseError, Class, Server, Timings};
 pub use compute::Timing;
 pub use memory::Memory;
 pub use name::ModelName;
-pub use prediction::{Baseline, Bottleneck, Finish, Interval, Part, Prediction, Step};
+pub use prediction::{Baseline, Bottleneck, Carrier, Finish, Interval, Part, Prediction, Step};

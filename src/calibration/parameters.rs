@@ -179,3 +179,30 @@ parameters!(
         update_s_per_byte: 4e-10, 0.5;
     }
 );
+
+parameters!(
+    /// Collectives of one library over one kind of link.
+    CollectiveParameters {
+        /// Start-up of one collective.
+        setup_s: 1e-4, 1.5;
+        /// Latency of one hop between nodes.
+        hop_s: 3e-5, 1.0;
+        /// Latency of one hop within a node.
+        peer_hop_s: 5e-6, 0.7;
+        /// Share of the line rate that payload gets.
+        goodput: 0.95, 0.05;
+        /// Share of the rate between neighbours of a node that payload gets.
+        peer_goodput: 0.6, 0.4;
+        /// What one process can move at most, in bytes a second.
+        process_rate: 1e10, 1.5;
+        /// How much longer computation takes while a collective runs.
+        compute_slowdown: 0.1, 1.0;
+        /// How much longer a collective takes while computation runs.
+        transfer_slowdown: 0.2, 0.5;
+        /// Spread of one worker's step from one to the next: all wait for the
+        /// slowest.
+        straggle: 0.03, 1.0;
+        /// Host time that cutting and scheduling a part costs.
+        part_s: 5e-4, 0.7;
+    }
+);

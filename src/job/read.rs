@@ -282,7 +282,14 @@ fn parameter_server(field: &Field<'_>) -> Option<ParameterServer> {
 }
 
 fn all_reduce(field: &Field<'_>) -> Option<AllReduce> {
-    let object = field.object("all_reduce", &["algorithm", "overlap", "fusion"])?;
+    let keys = [
+        "algorithm",
+        "overlap",
+        "fusion",
+        "compression",
+        "accumulation",
+    ];
+    let object = field.object("all_reduce", &keys)?;
     let default = AllReduce::default();
     let algorithm = object
         .get("algorithm")
@@ -300,10 +307,30 @@ fn all_reduce(field: &Field<'_>) -> Option<AllReduce> {
     let fusion = object
         .get("fusion")
         .map_or(Some(default.fusion), |f| fusion(&f));
+    let compression = object
+        .get("compression")
+        .map_or(Some(default.compression), |f| {
+            let ratio = f.positive(Unit::None)?;
+            if ratio > 1.0 {
+                f.problem(
+                    "bytes sent for a byte of gradients: above 0, at most 1",
+                    None,
+                );
+                return None;
+            }
+            Some(ratio)
+        });
+    let accumulation = object
+        .get("accumulation")
+        .map_or(Some(default.accumulation), |f| {
+            f.small_count(1, "backward passes")
+        });
     Some(AllReduce {
         algorithm: algorithm?,
         overlap: overlap?,
         fusion: fusion?,
+        compression: compression?,
+        accumulation: accumulation?,
     })
 }
 

@@ -78,6 +78,10 @@ pub struct AllReduce {
     pub overlap: bool,
     /// How tensors become messages.
     pub fusion: Fusion,
+    /// Bytes sent for a byte of gradients.
+    pub compression: f64,
+    /// Backward passes before gradients are summed over workers.
+    pub accumulation: u32,
 }
 
 impl Default for AllReduce {
@@ -90,6 +94,8 @@ impl Default for AllReduce {
                 buffer: Bytes::from_mib(25.0),
                 timeout: None,
             },
+            compression: 1.0,
+            accumulation: 1,
         }
     }
 }

@@ -3,10 +3,12 @@
 
 use super::baseline;
 use super::case::{Case, CaseError, Timings};
+use super::liu;
 use super::memory::Memory;
 use super::name::ModelName;
-use super::prediction::{Baseline, Bottleneck, Finish, Interval, Prediction, Step};
+use super::prediction::{Baseline, Bottleneck, Carrier, Finish, Interval, Prediction, Step};
 use super::ps;
+use super::ring;
 use super::zeng;
 use crate::calibration::Calibration;
 use crate::cluster::Cluster;
@@ -45,7 +47,7 @@ pub enum PredictError {
     Case(#[from] CaseError),
     /// No model for the strategy.
     #[error(
-        "no model of this version answers `{0}`\n  hint: `single` and `parameter_server` with `sync: bsp` are answered; `--model no-communication` gives a lower bound"
+        "no model of this version answers `{0}`\n  hint: `single`, `all_reduce` and `parameter_server` with `sync: bsp` are answered; `--model no-communication` gives a lower bound"
     )]
     NoModel(String),
     /// The model is for other strategies.
@@ -145,9 +147,15 @@ pub(super) fn step(model: ModelName, case: &Case<'_>) -> Option<Step> {
     match model {
         ModelName::Compute | ModelName::NoCommunication => Some(baseline::no_communication(case)),
         ModelName::Ps => ps::Model::new(case).map(|mut m| m.step()),
+        ModelName::Ring => ring::Model::new(case).map(|m| m.step()),
+        ModelName::Osf => liu::step(case, true),
+        ModelName::Csf => liu::step(case, false),
         ModelName::Zeng => zeng::step(case),
         ModelName::Synchronised => baseline::synchronised(case),
-        ModelName::Sum => baseline::sum(case),
+        ModelName::Sum => match case.job.strategy {
+            Strategy::AllReduce(_) => ring::Model::new(case).map(|m| m.in_sequence()),
+            _ => baseline::sum(case),
+        },
     }
 }
 
@@ -278,7 +286,7 @@ fn interval(case: &Case<'_>, step: &Step) -> Interval {
     let computing: Seconds = step
         .parts()
         .iter()
-        .filter(|p| matches!(p.name, "forward" | "backward" | "compute"))
+        .filter(|p| matches!(p.name, "forward" | "backward" | "compute" | "stragglers"))
         .map(|p| p.time)
         .sum();
     let share = (computing / step.time).clamp(0.0, 1.0);
@@ -343,6 +351,23 @@ fn words(step: &Step, case: &Case<'_>, placement: &Placement) -> String {
             format!(
                 "NIC of worker {} ({rate}): busy {}",
                 node(class),
+                share(busy)
+            )
+        }
+        Bottleneck::AllReduce {
+            over,
+            class,
+            rate,
+            bytes,
+            busy,
+        } => {
+            let link = match over {
+                Carrier::Nic => format!("NIC of {} ({rate})", node(class)),
+                Carrier::Peers => format!("links between the accelerators of {}", node(class)),
+                Carrier::Process => "processes that copy and sum".to_owned(),
+            };
+            format!(
+                "all-reduce of {bytes} over the {link}: busy {}",
                 share(busy)
             )
         }

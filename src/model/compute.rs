@@ -38,6 +38,11 @@ impl Timing {
         self.backward.iter().copied().sum()
     }
 
+    /// Both passes.
+    pub fn compute(&self) -> Seconds {
+        self.forward_total() + self.backward_total()
+    }
+
     /// A step of a worker alone.
     pub fn step(&self) -> Seconds {
         self.forward_total() + self.backward_total() + self.optimizer

@@ -12,6 +12,12 @@ pub enum ModelName {
     Ps,
     /// Zeng 2023, exactly.
     Zeng,
+    /// The project's all-reduce model.
+    Ring,
+    /// Liu 2022: overlapped scaling factor.
+    Osf,
+    /// Liu 2022: its baseline without overlap.
+    Csf,
     /// All workers in step, transfers one after another (Zeng's Figure 1a).
     Synchronised,
     /// As if the network were free.
@@ -22,10 +28,13 @@ pub enum ModelName {
 
 impl ModelName {
     /// Every model, the project's own first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Compute,
         Self::Ps,
         Self::Zeng,
+        Self::Ring,
+        Self::Osf,
+        Self::Csf,
         Self::Synchronised,
         Self::NoCommunication,
         Self::Sum,
@@ -37,6 +46,9 @@ impl ModelName {
             Self::Compute => "compute",
             Self::Ps => "ps",
             Self::Zeng => "zeng",
+            Self::Ring => "ring",
+            Self::Osf => "osf",
+            Self::Csf => "csf",
             Self::Synchronised => "synchronised",
             Self::NoCommunication => "no-communication",
             Self::Sum => "sum",
@@ -48,6 +60,9 @@ impl ModelName {
         match self {
             Self::Compute => "one worker alone: roofline by kind and size of layer",
             Self::Ps => "parameter server: layers, overlap, several servers, unequal NICs",
+            Self::Ring => "all-reduce: buckets in ready order, overlap, stragglers, shared NICs",
+            Self::Osf => "Liu 2022: overlap and tensor fusion, equal workers",
+            Self::Csf => "Liu 2022's baseline: one late all-reduce",
             Self::Zeng => "Zeng 2023: Algorithms 1 and 2 with the paper's FLOPs and rates",
             Self::Synchronised => "baseline: workers in step, transfers in turn (Zeng, Figure 1a)",
             Self::NoCommunication => "baseline: as if the network were free",
@@ -63,7 +78,8 @@ impl ModelName {
                 Sync::Bsp => Some(Self::Ps),
                 Sync::Asp | Sync::Ssp(_) => None,
             },
-            Strategy::AllReduce(_) | Strategy::AsyncAllReduce => None,
+            Strategy::AllReduce(_) => Some(Self::Ring),
+            Strategy::AsyncAllReduce => None,
         }
     }
 
@@ -73,6 +89,8 @@ impl ModelName {
             (Self::Compute, Strategy::Single) => true,
             (Self::Compute, _) | (_, Strategy::AsyncAllReduce) => false,
             (Self::NoCommunication, _) => true,
+            (Self::Ring | Self::Osf | Self::Csf | Self::Sum, Strategy::AllReduce(_)) => true,
+            (Self::Ring | Self::Osf | Self::Csf, _) => false,
             (_, Strategy::ParameterServer(ps)) => matches!(ps.sync, Sync::Bsp),
             _ => false,
         }

@@ -87,11 +87,35 @@ pub enum Bottleneck {
         /// How long it is busy, both ways.
         busy: Seconds,
     },
+    /// The collective among the workers.
+    AllReduce {
+        /// What carries it at its slowest.
+        over: Carrier,
+        /// Class of the worker that holds it up.
+        class: usize,
+        /// The rate of the slowest link, as sold.
+        rate: BytesPerSecond,
+        /// What each worker sums in a step.
+        bytes: Bytes,
+        /// How long it is busy.
+        busy: Seconds,
+    },
     /// The server's arithmetic on gradients.
     ServerUpdate {
         /// How long it is busy.
         busy: Seconds,
     },
+}
+
+/// What carries a collective at its slowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// The NIC between nodes.
+    Nic,
+    /// The links between a node's accelerators.
+    Peers,
+    /// The process that copies and sums.
+    Process,
 }
 
 impl Bottleneck {
@@ -101,6 +125,7 @@ impl Bottleneck {
             Self::Compute { busy, .. }
             | Self::ServerLink { busy, .. }
             | Self::WorkerLink { busy, .. }
+            | Self::AllReduce { busy, .. }
             | Self::ServerUpdate { busy } => *busy,
         }
     }

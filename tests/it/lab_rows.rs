@@ -7,19 +7,27 @@ use stepcast::job::{Job, JobFile};
 /// One measured run.
 pub(crate) struct Row {
     pub(crate) id: String,
+    /// Whether it may be fitted on; only the others are reported on.
+    pub(crate) calibrate: bool,
     pub(crate) job: Job,
     pub(crate) cluster: Cluster,
     pub(crate) step_time_s: f64,
     pub(crate) context: serde_json::Value,
 }
 
-/// All runs of a group that measured a step time.
+/// All runs of a lab group that measured a step time.
 pub(crate) fn of_group(group: &str) -> Vec<Row> {
-    fixtures::text("lab/runs.jsonl")
+    of_file("lab/runs.jsonl", |run| run["group"] == group)
+}
+
+/// Runs of a file.
+pub(crate) fn of_file(file: &str, keep: impl Fn(&serde_json::Value) -> bool) -> Vec<Row> {
+    fixtures::text(file)
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a run"))
-        .filter(|run| run["group"] == group)
+        .filter(keep)
         .map(|run| Row {
+            calibrate: run["split"] == "calibrate",
             id: run["id"].as_str().unwrap_or_default().to_owned(),
             job: JobFile {
                 name: "job",

@@ -8,6 +8,7 @@ mod cli;
 mod cluster_files;
 mod fixtures;
 mod lab_compute;
+mod lab_ddp;
 mod lab_ps;
 mod lab_rows;
 mod laws;

@@ -1,0 +1,196 @@
+//! What a collective costs: start-up and bytes, by its shape.
+
+use crate::calibration::CollectiveParameters;
+use crate::cluster::Transport;
+use crate::device::DeviceKind;
+use crate::job::{Algorithm, Strategy};
+use crate::model::case::Case;
+use crate::model::prediction::Carrier;
+use crate::units::BytesPerSecond;
+
+/// Start-up and seconds a byte of one shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Linear {
+    startup: f64,
+    per_byte: f64,
+}
+
+/// The cost of an all-reduce among the workers of a case: of one shape, or
+/// the cheapest of several for each message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    shapes: [Linear; 3],
+    used: usize,
+    carrier: Carrier,
+    class: usize,
+    rate: BytesPerSecond,
+}
+
+/// Parameters of whoever moves the bytes.
+pub(super) fn parameters<'a>(case: &Case<'a>) -> &'a CollectiveParameters {
+    let collectives = &case.calibration.collective;
+    let accelerators = case
+        .classes
+        .iter()
+        .all(|c| c.device.kind == DeviceKind::Accelerator);
+    let rdma = case.classes.iter().all(|c| c.transport == Transport::Rdma);
+    match (accelerators, rdma) {
+        (false, _) => &collectives.gloo,
+        (true, false) => &collectives.nccl_tcp,
+        (true, true) => &collectives.nccl_rdma,
+    }
+}
+
+/// A gradient is copied into its bucket and back: read and written at the
+/// memory rate of whoever computes.
+pub(super) fn copy_s_per_byte(case: &Case<'_>, class: usize) -> f64 {
+    let device = &case.classes[class].device;
+    let (share, rate) = match device.kind {
+        DeviceKind::Accelerator => (
+            case.calibration.accelerator.memory,
+            device.memory_rate.get(),
+        ),
+        // Copies run on one thread.
+        DeviceKind::Cpu => (
+            case.calibration.cpu.memory,
+            device.memory_rate.get() / f64::from(device.cores.max(1)),
+        ),
+    };
+    2.0 / (share * rate)
+}
+
+impl Cost {
+    /// The cost for a case: the slowest link carries the ring.
+    pub fn of(case: &Case<'_>) -> Self {
+        let p = parameters(case);
+        let algorithm = match case.job.strategy {
+            Strategy::AllReduce(strategy) => strategy.algorithm,
+            _ => Algorithm::Ring,
+        };
+        let slowest = |rate: &dyn Fn(usize) -> f64| {
+            let least = |a: usize, b: usize| if rate(b) < rate(a) { b } else { a };
+            (1..case.classes.len()).fold(0, least)
+        };
+        let nic = |k: usize| case.classes[k].nic.get();
+        let peer = |k: usize| case.classes[k].device.peer_rate.get();
+        let (nic_class, peer_class) = (slowest(&nic), slowest(&peer));
+        let workers = f64::from(case.workers);
+        let nodes = f64::from(case.nodes);
+        let sharing = case.classes.iter().map(|c| c.sharing).max().unwrap_or(1);
+        let nic_rate = (p.goodput * nic(nic_class)).min(p.process_rate);
+        let peer_rate = p.peer_goodput * peer(peer_class);
+        let one_node = case.nodes == 1;
+        // Around a ring every link carries 2(N − 1)/N of the bytes, once.
+        let around = |n: f64| 2.0 * (n - 1.0) / n;
+        let ring = if one_node {
+            Linear {
+                startup: p.setup_s + 2.0 * (workers - 1.0) * p.peer_hop_s,
+                per_byte: around(workers) / peer_rate,
+            }
+        } else {
+            let within = if sharing > 1 {
+                peer_rate
+            } else {
+                f64::INFINITY
+            };
+            Linear {
+                startup: p.setup_s + 2.0 * (workers - 1.0) * p.hop_s,
+                per_byte: around(workers) / nic_rate.min(within),
+            }
+        };
+        // Up and down a binary tree: few hops, but inner nodes hear two children.
+        let hop = if one_node { p.peer_hop_s } else { p.hop_s };
+        let tree_rate = if one_node { peer_rate } else { nic_rate };
+        let tree = Linear {
+            startup: p.setup_s + 2.0 * workers.log2().ceil() * hop,
+            per_byte: 2.0 * 2.0_f64.min(workers - 1.0) / tree_rate,
+        };
+        // Within nodes first, then a ring of nodes, then within again.
+        let gpus = f64::from(sharing);
+        let hierarchical = Linear {
+            startup: ring_startup(p.setup_s, nodes, p.hop_s) + 2.0 * (gpus - 1.0) * p.peer_hop_s,
+            per_byte: if one_node {
+                0.0
+            } else {
+                around(nodes) / nic_rate
+            } + if sharing > 1 {
+                around(gpus) / peer_rate
+            } else {
+                0.0
+            },
+        };
+        let (shapes, used) = match algorithm {
+            Algorithm::Ring => ([ring; 3], 1),
+            Algorithm::Tree => ([tree; 3], 1),
+            Algorithm::Hierarchical => ([hierarchical; 3], 1),
+            Algorithm::Auto => ([ring, tree, hierarchical], 3),
+        };
+        let (carrier, class, rate) = if one_node {
+            (
+                Carrier::Peers,
+                peer_class,
+                case.classes[peer_class].device.peer_rate,
+            )
+        } else if p.process_rate < p.goodput * nic(nic_class) {
+            (
+                Carrier::Process,
+                nic_class,
+                BytesPerSecond::new(p.process_rate),
+            )
+        } else if sharing > 1 && peer_rate < nic_rate {
+            (
+                Carrier::Peers,
+                peer_class,
+                case.classes[peer_class].device.peer_rate,
+            )
+        } else {
+            (Carrier::Nic, nic_class, case.classes[nic_class].nic)
+        };
+        Self {
+            shapes,
+            used,
+            carrier,
+            class,
+            rate,
+        }
+    }
+
+    /// The time of one message.
+    pub fn time(&self, bytes: f64) -> f64 {
+        let of = |shape: &Linear| shape.startup + shape.per_byte * bytes;
+        let first = of(&self.shapes[0]);
+        self.shapes[1..self.used]
+            .iter()
+            .map(of)
+            .fold(first, f64::min)
+    }
+
+    /// Start-up of the first shape.
+    pub fn startup(&self) -> f64 {
+        self.shapes[0].startup
+    }
+
+    /// Seconds a byte of the first shape.
+    pub fn per_byte(&self) -> f64 {
+        self.shapes[0].per_byte
+    }
+
+    /// What carries it at its slowest.
+    pub(super) fn carrier(&self) -> Carrier {
+        self.carrier
+    }
+
+    /// The class that holds it up.
+    pub(super) fn class(&self) -> usize {
+        self.class
+    }
+
+    /// The rate of the slowest link.
+    pub(super) fn rate(&self) -> BytesPerSecond {
+        self.rate
+    }
+}
+
+fn ring_startup(setup: f64, nodes: f64, hop: f64) -> f64 {
+    setup + 2.0 * (nodes - 1.0) * hop
+}

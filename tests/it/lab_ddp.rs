@@ -1,0 +1,119 @@
+//! The `ring` model against the lab's DDP rows and the public 10 GbE rows.
+
+use crate::lab_rows::{self, Row};
+use std::sync::Arc;
+use stepcast::calibration::Calibration;
+use stepcast::job::Strategy;
+use stepcast::model::{Case, Timing, Timings, ps, ring};
+use stepcast::placement::{Placement, Selection};
+use stepcast::units::Seconds;
+
+/// A row's case, with compute as the closure has it.
+fn with_case<T>(row: &Row, timing: impl Fn(&Timing) -> Timing, ask: impl Fn(&Case<'_>) -> T) -> T {
+    let calibration = Calibration::shipped();
+    let placement =
+        Placement::select(&row.job, &row.cluster, &Selection::default()).expect("workers");
+    let mut case = Case::new(
+        &row.job,
+        &row.cluster,
+        calibration,
+        &placement,
+        &mut Timings::default(),
+    )
+    .expect("a case");
+    for class in &mut case.classes {
+        class.timing = Arc::new(timing(&class.timing));
+    }
+    ask(&case)
+}
+
+fn ring_step(case: &Case<'_>) -> f64 {
+    ring::Model::new(case)
+        .expect("an all-reduce job")
+        .step()
+        .time
+        .get()
+}
+
+/// Mean of the workers' measured compute times, shared by equal hosts.
+fn measured_compute(row: &Row) -> (Seconds, Seconds, Seconds) {
+    let times = row.context["compute_only_s"]
+        .as_array()
+        .expect("compute times");
+    let mean = |i: usize| {
+        let sum: f64 = times.iter().filter_map(|t| t[i].as_f64()).sum();
+        Seconds::new(sum / times.len() as f64)
+    };
+    (mean(0), mean(1), mean(2))
+}
+
+fn mean_error(rows: &[Row], step: impl Fn(&Row) -> f64) -> f64 {
+    let mut sum = 0.0;
+    for row in rows {
+        let error = step(row) / row.step_time_s - 1.0;
+        println!("{:<40} {:+.1} %", row.id, error * 100.0);
+        sum += error.abs();
+    }
+    sum / rows.len() as f64
+}
+
+#[test]
+fn ddp_rows_within_seven_percent_when_compute_is_given() {
+    let rows = lab_rows::of_group("lab-ddp");
+    assert_eq!(rows.len(), 55);
+    let mean = mean_error(&rows, |row| {
+        let (forward, backward, optimizer) = measured_compute(row);
+        let given = |timing: &Timing| Timing {
+            optimizer,
+            ..timing.stretched(forward, backward)
+        };
+        with_case(row, given, ring_step)
+    });
+    println!("lab-ddp, compute given: mean error {:.2} %", mean * 100.0);
+    assert!(mean <= 0.07, "{mean}");
+}
+
+#[test]
+fn ddp_rows_within_ten_percent_when_compute_is_predicted() {
+    let rows = lab_rows::of_group("lab-ddp");
+    let mean = mean_error(&rows, |row| with_case(row, Timing::clone, ring_step));
+    println!(
+        "lab-ddp, compute predicted: mean error {:.2} %",
+        mean * 100.0
+    );
+    assert!(mean <= 0.10, "{mean}");
+}
+
+/// The V100's compute comes from the one-GPU row, which is for calibration.
+#[test]
+fn ten_gigabit_rows_within_ten_percent_and_in_the_measured_order() {
+    let rows = lab_rows::of_file("ddl_resnet50_10gbe.jsonl", |_| true);
+    let alone = rows
+        .iter()
+        .find(|r| r.job.strategy == Strategy::Single)
+        .expect("the one-GPU row")
+        .step_time_s;
+    let scale = |timing: &Timing| {
+        let factor = alone / timing.step().get();
+        Timing {
+            optimizer: timing.optimizer * factor,
+            ..timing.stretched(
+                timing.forward_total() * factor,
+                timing.backward_total() * factor,
+            )
+        }
+    };
+    let step = |row: &Row| {
+        with_case(row, scale, |case| match case.job.strategy {
+            Strategy::ParameterServer(_) => ps::Model::new(case).expect("ps").step().time.get(),
+            _ => ring_step(case),
+        })
+    };
+    let (_, test): (Vec<Row>, Vec<Row>) = rows
+        .into_iter()
+        .filter(|r| r.job.strategy != Strategy::Single)
+        .partition(|r| r.calibrate);
+    let mean = mean_error(&test, step);
+    println!("ddl 10 GbE, test rows: mean error {:.2} %", mean * 100.0);
+    assert!(mean <= 0.10, "{mean}");
+}
