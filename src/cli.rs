@@ -3,14 +3,17 @@
 mod args;
 mod catalogues;
 mod compare;
+mod curve;
 mod example;
 mod files;
 mod logging;
 mod nodes;
 mod output;
 mod predict;
+mod recommend;
 mod reproduce;
 mod shell;
+mod tune;
 mod view;
 
 use args::{Arguments, Command};
@@ -26,6 +29,9 @@ pub fn main() -> ExitCode {
     logging::start(log_level);
     let done = match command {
         Command::Predict(args) => predict::run(args),
+        Command::Curve(args) => curve::run(args),
+        Command::Recommend(args) => recommend::run(args),
+        Command::Tune(args) => tune::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Workloads(args) => catalogues::workloads(&args),

@@ -5,7 +5,7 @@
 //!
 //! request → [`job`] → [`workload`] + [`cluster`] (of [`device`]s) →
 //! [`placement`] → [`model`] (with a [`calibration`]) → prediction →
-//! [`timeline`], answer.
+//! [`plan`], [`timeline`], answer.
 //!
 //! Everything down to [`reproduce`] is pure: no runtime, no files, no clock.
 //! The edges come after it. `ARCHITECTURE.md` has the map.
@@ -28,7 +28,11 @@ pub mod calibration;
 
 pub mod model;
 
+pub mod plan;
+
 pub mod timeline;
+
+pub mod plot;
 
 pub mod reproduce;
 

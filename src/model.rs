@@ -13,8 +13,8 @@ pub mod ps;
 pub mod ring;
 pub mod zeng;
 
-pub use answer::{PredictError, Query, predict};
-pub use case::{Case, CaseError, Class, Server, Timings};
+pub use answer::{PredictError, Query, predict, step_of};
+pub use case::{Case, CaseError, Class, Group, Server, Timings};
 pub use compute::Timing;
 pub use memory::Memory;
 pub use name::ModelName;

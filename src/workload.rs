@@ -6,12 +6,14 @@ pub mod catalogue;
 mod layer;
 mod profile;
 mod read;
+mod replace;
 mod totals;
 
 pub use build::Builder;
 pub use layer::{Gemm, Layer, LayerKind, Window};
 pub use profile::{Profile, ProfileError};
 pub use read::{MAX_LAYERS, read};
+pub use replace::without_wide_layers;
 pub use totals::{Totals, TotalsError};
 
 use crate::units::Flops;

@@ -5,6 +5,7 @@ use clap_complete::Shell;
 use std::path::PathBuf;
 
 use crate::model::ModelName;
+use crate::plan::Objective;
 
 /// How long will a step of this training job take on those nodes, and how
 /// much faster is that than one worker?
@@ -23,6 +24,12 @@ pub(super) struct Arguments {
 pub(super) enum Command {
     /// Step time, throughput and speedup of a job on a set of nodes.
     Predict(PredictArgs),
+    /// The same for 1 to N workers, with the knee marked.
+    Curve(CurveArgs),
+    /// How many workers and which nodes.
+    Recommend(RecommendArgs),
+    /// The settings that make a job fastest, with the gain of each.
+    Tune(TuneArgs),
     /// Every model that can answer, side by side.
     Compare(CompareArgs),
     /// The papers' tables, recomputed beside the printed values.
@@ -97,6 +104,64 @@ pub(super) struct PredictArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct CurveArgs {
+    #[command(flatten)]
+    pub(super) question: Question,
+
+    /// The model to ask; the strategy's own by default.
+    #[arg(long, value_name = "NAME")]
+    pub(super) model: Option<ModelName>,
+
+    /// Up to how many workers; all of them by default.
+    #[arg(long, value_name = "N")]
+    pub(super) max_workers: Option<usize>,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: CurveFormat,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RecommendArgs {
+    #[command(flatten)]
+    pub(super) question: Question,
+
+    /// The model to ask; the strategy's own by default.
+    #[arg(long, value_name = "NAME")]
+    pub(super) model: Option<ModelName>,
+
+    /// What is best.
+    #[arg(long, value_name = "WHAT", default_value = "speed")]
+    pub(super) objective: ObjectiveName,
+
+    /// Reach this speedup with the fewest nodes.
+    #[arg(long, value_name = "X")]
+    pub(super) target_speedup: Option<f64>,
+
+    /// Share of one worker's own throughput that a further one must add.
+    #[arg(long, value_name = "SHARE")]
+    pub(super) min_marginal_gain: Option<f64>,
+
+    /// At most this many workers.
+    #[arg(long, value_name = "N")]
+    pub(super) max_workers: Option<usize>,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TuneArgs {
+    #[command(flatten)]
+    pub(super) question: Question,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: Format,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     #[command(flatten)]
     pub(super) question: Question,
@@ -154,6 +219,44 @@ pub(super) enum Format {
     Yaml,
     /// Comma-separated, with a header.
     Csv,
+}
+
+/// How to print a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum CurveFormat {
+    /// For eyes.
+    Table,
+    /// One JSON document.
+    Json,
+    /// One YAML document.
+    Yaml,
+    /// Comma-separated, with a header.
+    Csv,
+    /// A picture, as text.
+    Svg,
+    /// A picture.
+    Png,
+}
+
+/// What is best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ObjectiveName {
+    /// The most samples a second.
+    Speed,
+    /// As many workers as are each worth their marginal gain.
+    Efficiency,
+    /// The least money a sample.
+    Cost,
+}
+
+impl From<ObjectiveName> for Objective {
+    fn from(name: ObjectiveName) -> Self {
+        match name {
+            ObjectiveName::Speed => Self::Speed,
+            ObjectiveName::Efficiency => Self::Efficiency,
+            ObjectiveName::Cost => Self::Cost,
+        }
+    }
 }
 
 impl ValueEnum for ModelName {

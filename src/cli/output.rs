@@ -8,14 +8,18 @@ use std::io::{self, IsTerminal, Write};
 
 /// Writes a result. A reader that went away is no error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())?;
+    if text.ends_with('\n') {
+        Ok(())
+    } else {
+        print_bytes(b"\n")
+    }
+}
+
+/// Writes a result that is no text.
+pub(super) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| {
-        if text.ends_with('\n') {
-            Ok(())
-        } else {
-            out.write_all(b"\n")
-        }
-    });
+    let written = out.write_all(bytes);
     match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => Ok(done?),

@@ -84,7 +84,7 @@ pub(super) fn headline(job: &Job, workers: usize) -> String {
 }
 
 /// The answer for eyes, within 80 columns.
-fn sheet(job: &Job, p: &Prediction) -> String {
+pub(super) fn sheet(job: &Job, p: &Prediction) -> String {
     let mut text = headline(job, p.workers);
     text.push_str("\n\n");
     let mut line = |name: &str, value: String| {

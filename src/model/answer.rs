@@ -100,7 +100,7 @@ pub fn predict(query: &Query<'_>) -> Result<Prediction, PredictError> {
         &placement,
         &mut timings,
     )?;
-    let step = step(model, &case).ok_or_else(|| PredictError::WrongModel {
+    let step = step_of(model, &case).ok_or_else(|| PredictError::WrongModel {
         model: model.as_str(),
         strategy: job.strategy.to_string(),
     })?;
@@ -140,7 +140,7 @@ pub fn predict(query: &Query<'_>) -> Result<Prediction, PredictError> {
 }
 
 /// The step by a model; `None` when it cannot answer.
-pub(super) fn step(model: ModelName, case: &Case<'_>) -> Option<Step> {
+pub fn step_of(model: ModelName, case: &Case<'_>) -> Option<Step> {
     if !model.answers(&case.job.strategy) {
         return None;
     }

@@ -5,7 +5,7 @@ use super::compute::{self, Timing};
 use crate::calibration::Calibration;
 use crate::cluster::{Cluster, Node, Transport};
 use crate::device::Device;
-use crate::job::{Batch, Job};
+use crate::job::{Batch, Job, Strategy};
 use crate::placement::Placement;
 use crate::units::{BytesPerSecond, Seconds};
 use std::sync::Arc;
@@ -102,7 +102,108 @@ impl Timings {
     }
 }
 
+/// Nodes that are alike, in a plan that counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// One of them.
+    pub node: usize,
+    /// How many.
+    pub nodes: u32,
+    /// Workers of each.
+    pub workers: u32,
+}
+
 impl<'a> Case<'a> {
+    /// The case of whole groups of nodes: what [`Case::new`] makes of the same
+    /// nodes, without looking at each.
+    pub fn of_groups(
+        job: &'a Job,
+        cluster: &'a Cluster,
+        calibration: &'a Calibration,
+        groups: &[Group],
+        server_nodes: &[usize],
+        timings: &mut Timings,
+    ) -> Result<Self, CaseError> {
+        let nodes: u32 = groups.iter().map(|g| g.nodes).sum();
+        let workers: u32 = groups.iter().map(|g| g.nodes * g.workers).sum();
+        if workers == 0 {
+            return Err(CaseError::NoWorkers);
+        }
+        let mut case = Self {
+            job,
+            cluster,
+            calibration,
+            classes: Vec::with_capacity(groups.len()),
+            servers: Vec::new(),
+            workers,
+            nodes,
+        };
+        let wanted = match &job.strategy {
+            Strategy::ParameterServer(ps) => ps.servers,
+            _ => 0,
+        };
+        // Without server nodes, the first nodes hold the servers.
+        let mut hosts_left = if server_nodes.is_empty() { wanted } else { 0 };
+        let mut index = 0;
+        for group in groups {
+            let node = &cluster.nodes[group.node];
+            let hosting = group.nodes.min(hosts_left);
+            hosts_left -= hosting;
+            let nic = Server { nic: node.nic };
+            case.servers.extend((0..hosting).map(|_| nic));
+            for (count, hosts) in [(hosting, true), (group.nodes - hosting, false)] {
+                let place = (group.node, group.workers, hosts);
+                case.add_many(node, count * group.workers, index, place, timings)?;
+                index += (count * group.workers) as usize;
+            }
+        }
+        if !server_nodes.is_empty() {
+            let chosen: Vec<usize> = server_nodes
+                .iter()
+                .copied()
+                .cycle()
+                .take(wanted as usize)
+                .collect();
+            case.servers = servers_on(cluster, &chosen);
+        }
+        Ok(case)
+    }
+
+    /// Adds workers that follow one another: at most two batch sizes.
+    fn add_many(
+        &mut self,
+        node: &Node,
+        count: u32,
+        first: usize,
+        place: (usize, u32, bool),
+        timings: &mut Timings,
+    ) -> Result<(), CaseError> {
+        let all = self.workers as usize;
+        let mut done = 0;
+        while done < count {
+            let batch = self.job.batch.of_worker(first + done as usize, all);
+            // The first workers take what a global batch leaves over.
+            let alike = match &self.job.batch {
+                Batch::Global(samples) => {
+                    let rest = (samples % all as u64) as usize;
+                    let end = if first + (done as usize) < rest {
+                        rest - first
+                    } else {
+                        count as usize
+                    };
+                    (end as u32).min(count) - done
+                }
+                _ => count - done,
+            };
+            self.add(node, batch, place, timings)?;
+            if let Some(class) = self.class_of(node, batch, place) {
+                class.count += alike - 1;
+            }
+            done += alike;
+        }
+        Ok(())
+    }
+
     /// Places a job: sorts its workers into classes and times each.
     pub fn new(
         job: &'a Job,
@@ -135,7 +236,7 @@ impl<'a> Case<'a> {
                 case.add(node, batch, place, timings)?;
             }
         }
-        case.servers = servers(cluster, placement);
+        case.servers = servers_on(cluster, &placement.servers);
         Ok(case)
     }
 
@@ -147,15 +248,7 @@ impl<'a> Case<'a> {
         timings: &mut Timings,
     ) -> Result<(), CaseError> {
         let device = node.device().ok_or(CaseError::NoWorkers)?;
-        let alike = |class: &&mut Class| {
-            class.batch == batch
-                && class.nic == node.nic
-                && class.sharing == sharing
-                && class.hosts_server == hosts_server
-                && class.transport == node.transport
-                && (Arc::ptr_eq(&class.device, device) || class.device == *device)
-        };
-        if let Some(class) = self.classes.iter_mut().find(alike) {
+        if let Some(class) = self.class_of(node, batch, (index, sharing, hosts_server)) {
             class.count += 1;
             return Ok(());
         }
@@ -171,6 +264,24 @@ impl<'a> Case<'a> {
             node: index,
         });
         Ok(())
+    }
+
+    /// The class that a worker of a node falls into, if there is one yet.
+    fn class_of(
+        &mut self,
+        node: &Node,
+        batch: u32,
+        (_, sharing, hosts_server): (usize, u32, bool),
+    ) -> Option<&mut Class> {
+        let device = node.device()?;
+        self.classes.iter_mut().find(|class| {
+            class.batch == batch
+                && class.nic == node.nic
+                && class.sharing == sharing
+                && class.hosts_server == hosts_server
+                && class.transport == node.transport
+                && (Arc::ptr_eq(&class.device, device) || class.device == *device)
+        })
     }
 
     /// Samples of one step over all workers.
@@ -216,12 +327,12 @@ impl<'a> Case<'a> {
     }
 }
 
-fn servers(cluster: &Cluster, placement: &Placement) -> Vec<Server> {
-    placement
-        .servers
+/// Servers on nodes; those on one node share its NIC.
+fn servers_on(cluster: &Cluster, nodes: &[usize]) -> Vec<Server> {
+    nodes
         .iter()
         .map(|&node| {
-            let together = placement.servers.iter().filter(|&&n| n == node).count();
+            let together = nodes.iter().filter(|&&n| n == node).count();
             Server {
                 nic: cluster.nodes[node].nic / together as f64,
             }

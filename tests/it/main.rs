@@ -12,6 +12,8 @@ mod lab_ddp;
 mod lab_ps;
 mod lab_rows;
 mod laws;
+mod planning;
 mod protocol;
 mod purity;
 mod reproduce;
+mod ring_laws;

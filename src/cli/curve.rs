@@ -1,0 +1,107 @@
+//! `stepcast curve`.
+
+use super::args::{CurveArgs, CurveFormat, Format};
+use super::files::Failure;
+use super::output;
+use super::view::PredictionView;
+use crate::plan::{Ask, Curve, curve};
+use crate::plot;
+use serde::Serialize;
+use std::io::IsTerminal;
+
+#[derive(Serialize)]
+struct CurveView {
+    points: Vec<PredictionView>,
+    knee: usize,
+}
+
+pub(super) fn run(args: CurveArgs) -> Result<(), Failure> {
+    let CurveArgs {
+        question,
+        model,
+        max_workers,
+        output: format,
+    } = args;
+    let asked = question.read()?;
+    let ask = Ask {
+        job: &asked.job,
+        cluster: &asked.cluster,
+        calibration: &asked.calibration,
+        model,
+        nodes: asked.selection.nodes.as_deref(),
+        max_workers: max_workers.or(asked.selection.workers),
+    };
+    if ask.max_workers == Some(0) {
+        return Err("0 workers asked for; a curve needs at least 1".into());
+    }
+    let curve = curve(ask)?;
+    let workload = &asked.job.workload.name;
+    let title = format!(
+        "{workload}, {}, {}",
+        asked.job.precision, asked.job.strategy
+    );
+    let warnings = curve.points.last().map_or(&[][..], |p| &p.warnings);
+    match format {
+        CurveFormat::Svg => output::print(&plot::svg(&curve, &title)?),
+        CurveFormat::Png => {
+            if std::io::stdout().is_terminal() {
+                return Err(
+                    "a PNG is not for a terminal\n  hint: redirect it, `> curve.png`".into(),
+                );
+            }
+            output::print_bytes(&plot::png(&curve, &title)?)
+        }
+        CurveFormat::Table => {
+            output::warn(warnings);
+            output::print(&format!("{title}\n\n{}", sheet(&curve)))
+        }
+        CurveFormat::Csv => {
+            let rows: Vec<Vec<String>> = views(&curve).iter().map(PredictionView::row).collect();
+            output::print(&output::csv(&PredictionView::COLUMNS, &rows))
+        }
+        CurveFormat::Json | CurveFormat::Yaml => {
+            let view = CurveView {
+                points: views(&curve),
+                knee: curve.knee,
+            };
+            let format = if format == CurveFormat::Json {
+                Format::Json
+            } else {
+                Format::Yaml
+            };
+            output::print(&output::document(&view, format)?)
+        }
+    }
+}
+
+fn views(curve: &Curve) -> Vec<PredictionView> {
+    curve.points.iter().map(PredictionView::from).collect()
+}
+
+fn sheet(curve: &Curve) -> String {
+    let mut table = output::table(&[
+        "workers",
+        "step time",
+        "samples/s",
+        "speedup",
+        "scaling",
+        "",
+    ]);
+    for point in &curve.points {
+        let mark = if point.workers == curve.knee {
+            "◄ knee"
+        } else {
+            ""
+        };
+        table.add_row(vec![
+            point.workers.to_string(),
+            point.step.time.to_string(),
+            format!("{:.1}", point.throughput()),
+            format!("{:.2}×", point.speedup),
+            format!("{:.2}", point.scaling_factor()),
+            mark.to_owned(),
+        ]);
+    }
+    let last = curve.points.last().map_or("", |p| &p.bottleneck);
+    format!("{table}\nwhat limits the last: {last}")
+}

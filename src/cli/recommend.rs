@@ -1,0 +1,107 @@
+//! `stepcast recommend`.
+
+use super::args::{Format, RecommendArgs};
+use super::files::Failure;
+use super::output;
+use super::predict::sheet;
+use super::view::PredictionView;
+use crate::plan::{Ask, Wish, recommend};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct RecommendationView {
+    workers: usize,
+    nodes: Vec<String>,
+    price_per_hour: Option<f64>,
+    prediction: PredictionView,
+}
+
+pub(super) fn run(args: RecommendArgs) -> Result<(), Failure> {
+    let RecommendArgs {
+        question,
+        model,
+        objective,
+        target_speedup,
+        min_marginal_gain,
+        max_workers,
+        output: format,
+    } = args;
+    for (flag, value) in [
+        ("--target-speedup", target_speedup),
+        ("--min-marginal-gain", min_marginal_gain),
+    ] {
+        if value.is_some_and(|v| !v.is_finite() || v <= 0.0) {
+            return Err(format!(
+                "{flag}: found `{}`, expected a number above zero",
+                value.unwrap_or_default()
+            )
+            .into());
+        }
+    }
+    let asked = question.read()?;
+    let ask = Ask {
+        job: &asked.job,
+        cluster: &asked.cluster,
+        calibration: &asked.calibration,
+        model,
+        nodes: asked.selection.nodes.as_deref(),
+        max_workers: max_workers.or(asked.selection.workers),
+    };
+    if ask.max_workers == Some(0) {
+        return Err("0 workers allowed; a step needs at least 1".into());
+    }
+    let wish = Wish {
+        objective: objective.into(),
+        target_speedup,
+        min_marginal_gain,
+    };
+    let found = recommend(ask, &wish)?;
+    let view = RecommendationView {
+        workers: found.prediction.workers,
+        nodes: found.nodes.clone(),
+        price_per_hour: found.price_per_hour,
+        prediction: PredictionView::from(&found.prediction),
+    };
+    match format {
+        Format::Table => {
+            output::warn(&found.prediction.warnings);
+            let price = found
+                .price_per_hour
+                .map_or_else(String::new, |p| format!(", {p:.2} an hour"));
+            output::print(&format!(
+                "take {} workers on {} nodes{price}:\n{}\n\n{}",
+                found.prediction.workers,
+                found.nodes.len(),
+                listed(&found.nodes),
+                sheet(&asked.job, &found.prediction)
+            ))
+        }
+        Format::Csv => {
+            let rows: Vec<Vec<String>> = found.nodes.iter().map(|n| vec![n.clone()]).collect();
+            output::print(&output::csv(&["node"], &rows))
+        }
+        Format::Json | Format::Yaml => output::print(&output::document(&view, format)?),
+    }
+}
+
+/// Names within 76 columns, at most a screenful.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 40;
+    let mut lines = vec![String::from(" ")];
+    for name in names.iter().take(MOST) {
+        let line = lines.last_mut().expect("there is a line");
+        if line.chars().count() + name.chars().count() > 75 {
+            lines.push(format!("  {name}"));
+        } else {
+            line.push(' ');
+            line.push_str(name);
+        }
+    }
+    if names.len() > MOST {
+        lines.push(format!(
+            "  … and {} more; -o json lists all",
+            names.len() - MOST
+        ));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,34 @@
+//! The questions that schedulers and engineers ask of the models: how far to
+//! scale, which nodes, which settings.
+
+mod curve;
+mod pool;
+mod recommend;
+mod tune;
+
+pub use curve::{Curve, curve};
+pub use pool::{Kind, PlanError, Pool, Taken};
+pub use recommend::{Objective, Recommendation, Wish, recommend};
+pub use tune::{Suggestion, tune};
+
+use crate::calibration::Calibration;
+use crate::cluster::Cluster;
+use crate::job::Job;
+use crate::model::ModelName;
+
+/// What is planned: a job on whatever part of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// What was learnt.
+    pub calibration: &'a Calibration,
+    /// Which model; the strategy's own when absent.
+    pub model: Option<ModelName>,
+    /// Only these nodes.
+    pub nodes: Option<&'a [String]>,
+    /// At most this many workers.
+    pub max_workers: Option<usize>,
+}

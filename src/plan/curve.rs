@@ -1,0 +1,105 @@
+//! How a job scales: 1 to N workers, nodes in the order that helps most.
+
+use super::pool::{PlanError, Pool};
+use super::{Ask, Taken};
+use crate::model::{Prediction, Query, predict};
+use crate::placement::Selection;
+
+/// A worker more must bring this share of what one brings alone, or the knee
+/// is passed.
+const WORTHWHILE: f64 = 0.5;
+
+/// The answers for 1 to N workers.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// One a number of workers, from 1 on.
+    pub points: Vec<Prediction>,
+    /// Workers up to which another still brings half of what one brings alone.
+    pub knee: usize,
+}
+
+/// Predicts 1 to N workers. Nodes are taken in the order in which each adds
+/// most throughput; the speedup is against the fastest node throughout.
+pub fn curve(ask: Ask<'_>) -> Result<Curve, PlanError> {
+    let mut pool = Pool::new(ask)?;
+    let order = greedy_order(&mut pool, ask.max_workers)?;
+    let fastest = ask.cluster.nodes[pool.fastest].name.clone();
+    let available: usize = order
+        .iter()
+        .map(|name| {
+            let node = ask.cluster.nodes.iter().find(|n| n.name == *name);
+            node.map_or(0, |n| n.workers() as usize)
+        })
+        .sum();
+    let most = ask.max_workers.unwrap_or(available).min(available);
+    let mut selection = Selection {
+        nodes: Some(order),
+        workers: None,
+    };
+    let mut points = Vec::with_capacity(most);
+    for workers in 1..=most {
+        selection.workers = Some(workers);
+        points.push(predict(&Query {
+            job: ask.job,
+            cluster: ask.cluster,
+            selection: &selection,
+            model: ask.model,
+            baseline: Some(&fastest),
+            calibration: ask.calibration,
+        })?);
+    }
+    let knee = knee(&points.iter().map(|p| p.speedup).collect::<Vec<_>>());
+    Ok(Curve { points, knee })
+}
+
+/// Nodes, each the one that adds most after those before it.
+fn greedy_order(pool: &mut Pool<'_>, max_workers: Option<usize>) -> Result<Vec<String>, PlanError> {
+    let mut taken: Taken = vec![0; pool.kinds.len()];
+    let mut order = Vec::new();
+    let most = max_workers.unwrap_or(usize::MAX);
+    while pool.workers(&taken) < most {
+        let mut best: Option<(f64, usize)> = None;
+        for kind in 0..taken.len() {
+            if taken[kind] as usize == pool.kinds[kind].nodes.len() {
+                continue;
+            }
+            taken[kind] += 1;
+            let throughput = pool.throughput(&taken)?;
+            taken[kind] -= 1;
+            if best.is_none_or(|(t, _)| throughput > t) {
+                best = Some((throughput, kind));
+            }
+        }
+        let Some((throughput, kind)) = best else {
+            break;
+        };
+        if throughput == 0.0 && !order.is_empty() {
+            break;
+        }
+        let node = pool.kinds[kind].nodes[taken[kind] as usize];
+        order.push(node);
+        taken[kind] += 1;
+    }
+    Ok(pool.node_names(&order))
+}
+
+/// The last count before a worker more stops being worthwhile.
+fn knee(speedups: &[f64]) -> usize {
+    let Some(first) = speedups.first() else {
+        return 0;
+    };
+    let gains = speedups.windows(2).map(|pair| pair[1] - pair[0]);
+    1 + gains.take_while(|gain| *gain >= WORTHWHILE * first).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_knee_is_where_gains_halve() {
+        assert_eq!(knee(&[1.0, 2.0, 2.9, 3.2, 3.3]), 3);
+        assert_eq!(knee(&[1.0, 2.0, 3.0]), 3);
+        assert_eq!(knee(&[1.0, 0.9]), 1);
+    }
+}

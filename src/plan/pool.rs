@@ -1,0 +1,256 @@
+//! Nodes that are alike, so that a plan is a count of each kind.
+
+use super::Ask;
+use crate::cluster::{Node, Role};
+use crate::job::{Batch, Strategy};
+use crate::model::{Case, CaseError, Group, ModelName, PredictError, Timings, step_of};
+use crate::placement::PlacementError;
+
+/// Nodes that are alike in everything that a plan depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kind {
+    /// The nodes, in file order; indices into the cluster.
+    pub nodes: Vec<usize>,
+    /// Workers of each.
+    pub workers: u32,
+    /// Price of each.
+    pub price_per_hour: Option<f64>,
+}
+
+/// How many nodes of each kind a plan takes.
+pub type Taken = Vec<u32>;
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// There is no answer to plan with.
+    #[error(transparent)]
+    Predict(#[from] PredictError),
+    /// Batch sizes are given worker by worker.
+    #[error(
+        "`batch_size` lists sizes for given workers, so that nothing is left to plan\n  hint: give one size for all, or `global_batch_size`"
+    )]
+    BatchList,
+    /// One worker only.
+    #[error(
+        "`strategy: single` is one worker: there is nothing to plan\n  hint: give the job a strategy for several, such as all_reduce"
+    )]
+    Single,
+    /// No price to minimise.
+    #[error("--objective cost needs `price_per_hour` on every node; `{0}` has none")]
+    NoPrice(String),
+    /// The target is out of reach.
+    #[error(
+        "no set of these nodes reaches a speedup of {target:.2}; the best is {best:.2} with {workers} workers\n  hint: the bottleneck there is {bottleneck}"
+    )]
+    OutOfReach {
+        /// What was wanted.
+        target: f64,
+        /// What can be had.
+        best: f64,
+        /// With how many.
+        workers: usize,
+        /// Why no more.
+        bottleneck: String,
+    },
+}
+
+impl From<CaseError> for PlanError {
+    fn from(error: CaseError) -> Self {
+        Self::Predict(error.into())
+    }
+}
+
+impl From<PlacementError> for PlanError {
+    fn from(error: PlacementError) -> Self {
+        Self::Predict(error.into())
+    }
+}
+
+/// The nodes that a plan can take from.
+pub struct Pool<'a> {
+    ask: Ask<'a>,
+    model: ModelName,
+    /// Kinds, the fastest first.
+    pub kinds: Vec<Kind>,
+    servers: Vec<usize>,
+    timings: Timings,
+    /// Samples a second of one worker alone on the fastest node.
+    pub alone: f64,
+    /// The fastest node.
+    pub fastest: usize,
+}
+
+impl<'a> Pool<'a> {
+    /// Groups the nodes that can compute.
+    pub fn new(ask: Ask<'a>) -> Result<Self, PlanError> {
+        let job = ask.job;
+        match (&job.strategy, &job.batch) {
+            (Strategy::Single, _) => return Err(PlanError::Single),
+            (_, Batch::Each(_)) => return Err(PlanError::BatchList),
+            _ => {}
+        }
+        let model = match ask.model {
+            Some(model) => model,
+            None => ModelName::default_for(&job.strategy)
+                .ok_or_else(|| PredictError::NoModel(job.strategy.to_string()))?,
+        };
+        let nodes = &ask.cluster.nodes;
+        if let Some(unknown) = ask
+            .nodes
+            .into_iter()
+            .flatten()
+            .find(|name| !nodes.iter().any(|n| n.name == **name))
+        {
+            return Err(PlacementError::UnknownNode {
+                name: unknown.clone(),
+                near: Vec::new(),
+            }
+            .into());
+        }
+        let wanted = |n: &Node| ask.nodes.is_none_or(|names| names.contains(&n.name));
+        let usable = |n: &Node| n.unusable.is_none() && n.workers() > 0 && wanted(n);
+        let mut kinds: Vec<Kind> = Vec::new();
+        for (index, node) in nodes.iter().enumerate().filter(|(_, n)| usable(n)) {
+            let same = |kind: &&mut Kind| alike(node, &nodes[kind.nodes[0]]);
+            match kinds.iter_mut().find(same) {
+                Some(kind) => kind.nodes.push(index),
+                None => kinds.push(Kind {
+                    nodes: vec![index],
+                    workers: node.workers(),
+                    price_per_hour: node.price_per_hour,
+                }),
+            }
+        }
+        if kinds.is_empty() {
+            return Err(PlacementError::NothingComputes(Vec::new()).into());
+        }
+        let servers = (0..nodes.len())
+            .filter(|&i| nodes[i].role == Role::Server && nodes[i].unusable.is_none())
+            .collect();
+        let mut pool = Self {
+            ask,
+            model,
+            kinds,
+            servers,
+            timings: Timings::default(),
+            alone: 0.0,
+            fastest: 0,
+        };
+        pool.rank()?;
+        Ok(pool)
+    }
+
+    /// Sorts kinds by the speed of one of their workers, then by their NIC.
+    fn rank(&mut self) -> Result<(), PlanError> {
+        let batch = match self.ask.job.batch {
+            Batch::PerWorker(size) => size,
+            Batch::Global(samples) => u32::try_from(samples).unwrap_or(u32::MAX),
+            Batch::Each(_) => return Err(PlanError::BatchList),
+        };
+        let mut ranked = Vec::with_capacity(self.kinds.len());
+        for kind in std::mem::take(&mut self.kinds) {
+            let node = &self.ask.cluster.nodes[kind.nodes[0]];
+            let device = node.device().ok_or(CaseError::NoWorkers)?;
+            let timing = self
+                .timings
+                .of(self.ask.job, device, batch, self.ask.calibration)?;
+            ranked.push((f64::from(batch) / timing.step().get(), node.nic.get(), kind));
+        }
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
+        self.alone = ranked.first().map_or(0.0, |r| r.0);
+        self.fastest = ranked.first().map_or(0, |r| r.2.nodes[0]);
+        self.kinds = ranked.into_iter().map(|r| r.2).collect();
+        Ok(())
+    }
+
+    /// Workers of a plan.
+    pub fn workers(&self, taken: &[u32]) -> usize {
+        let of = |(kind, count): (&Kind, &u32)| kind.workers as usize * *count as usize;
+        self.kinds.iter().zip(taken).map(of).sum()
+    }
+
+    /// Price of a plan, where every kind taken carries one.
+    pub fn price(&self, taken: &[u32]) -> Option<f64> {
+        let of = |(kind, count): (&Kind, &u32)| match count {
+            0 => Some(0.0),
+            _ => kind.price_per_hour.map(|p| p * f64::from(*count)),
+        };
+        let servers: Option<f64> = self
+            .used_servers()
+            .map(|&i| self.ask.cluster.nodes[i].price_per_hour)
+            .sum();
+        let workers: Option<f64> = self.kinds.iter().zip(taken).map(of).sum();
+        Some(workers? + servers?)
+    }
+
+    fn used_servers(&self) -> impl Iterator<Item = &usize> {
+        let wanted = match &self.ask.job.strategy {
+            Strategy::ParameterServer(ps) => ps.servers as usize,
+            _ => 0,
+        };
+        self.servers.iter().take(wanted)
+    }
+
+    /// Samples a second of a plan; zero where it cannot run.
+    pub fn throughput(&mut self, taken: &[u32]) -> Result<f64, PlanError> {
+        let groups: Vec<Group> = self
+            .kinds
+            .iter()
+            .zip(taken)
+            .filter(|(_, count)| **count > 0)
+            .map(|(kind, &nodes)| Group {
+                node: kind.nodes[0],
+                nodes,
+                workers: kind.workers,
+            })
+            .collect();
+        let workers = self.workers(taken);
+        if workers == 0
+            || matches!(self.ask.job.batch, Batch::Global(samples) if samples < workers as u64)
+        {
+            return Ok(0.0);
+        }
+        let case = Case::of_groups(
+            self.ask.job,
+            self.ask.cluster,
+            self.ask.calibration,
+            &groups,
+            &self.servers,
+            &mut self.timings,
+        )?;
+        let step = step_of(self.model, &case).ok_or_else(|| PredictError::WrongModel {
+            model: self.model.as_str(),
+            strategy: self.ask.job.strategy.to_string(),
+        })?;
+        Ok(case.samples() / step.time.get())
+    }
+
+    /// Names of nodes by index.
+    pub fn node_names(&self, nodes: &[usize]) -> Vec<String> {
+        nodes
+            .iter()
+            .map(|&i| self.ask.cluster.nodes[i].name.clone())
+            .collect()
+    }
+
+    /// Names of the nodes of a plan, fastest kinds first.
+    pub fn names(&self, taken: &[u32]) -> Vec<String> {
+        let of = |(kind, count): (&Kind, &u32)| kind.nodes[..*count as usize].to_vec();
+        self.kinds
+            .iter()
+            .zip(taken)
+            .flat_map(of)
+            .map(|i| self.ask.cluster.nodes[i].name.clone())
+            .collect()
+    }
+}
+
+/// Whether two nodes are the same to a plan.
+fn alike(a: &Node, b: &Node) -> bool {
+    a.nic == b.nic
+        && a.transport == b.transport
+        && a.price_per_hour == b.price_per_hour
+        && a.workers() == b.workers()
+        && a.device() == b.device()
+}

@@ -1,0 +1,333 @@
+//! How many workers and which nodes.
+//!
+//! Nodes group into kinds, so a set is a count of each. Small pools are
+//! searched in full. In large ones a set is thought of as the kinds it may
+//! use: the slowest of them holds the step up whether one node or a hundred
+//! of it take part, so for each choice of kinds only the number of nodes is
+//! left, and more of the same never train slower together.
+
+use super::Ask;
+use super::pool::{PlanError, Pool, Taken};
+use crate::model::{Prediction, Query, predict};
+use crate::placement::Selection;
+
+/// Sets that are searched one by one.
+const EXHAUSTIVE: u64 = 4096;
+
+/// Kinds whose every choice is looked at in a large pool: beyond it only the
+/// fastest so many.
+const MAX_KINDS: usize = 8;
+
+/// What is best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Objective {
+    /// The most samples a second.
+    #[default]
+    Speed,
+    /// As many workers as are each worth their marginal gain.
+    Efficiency,
+    /// The fewest money a sample.
+    Cost,
+}
+
+/// What is wanted of a set of nodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wish {
+    /// What is best.
+    pub objective: Objective,
+    /// The speedup to reach with the fewest nodes.
+    pub target_speedup: Option<f64>,
+    /// Share of one worker's own throughput that a further one must add.
+    pub min_marginal_gain: Option<f64>,
+}
+
+/// A set of nodes.
+#[derive(Clone, Debug)]
+pub struct Recommendation {
+    /// Names of the nodes.
+    pub nodes: Vec<String>,
+    /// What to expect of them.
+    pub prediction: Prediction,
+    /// Price an hour, where every node carries one.
+    pub price_per_hour: Option<f64>,
+}
+
+/// Marginal gain below which a worker is not worth having, where efficiency
+/// is asked for and nothing is said.
+const DEFAULT_GAIN: f64 = 0.5;
+
+/// Finds the set that suits a wish best.
+pub fn recommend(ask: Ask<'_>, wish: &Wish) -> Result<Recommendation, PlanError> {
+    let mut pool = Pool::new(ask)?;
+    if wish.objective == Objective::Cost
+        && let Some(kind) = pool.kinds.iter().find(|k| k.price_per_hour.is_none())
+    {
+        return Err(PlanError::NoPrice(
+            ask.cluster.nodes[kind.nodes[0]].name.clone(),
+        ));
+    }
+    let limit = ask.max_workers.unwrap_or(usize::MAX);
+    let gain = wish
+        .min_marginal_gain
+        .or((wish.objective == Objective::Efficiency).then_some(DEFAULT_GAIN));
+    let mut search = Search {
+        target: wish.target_speedup.map(|s| s * pool.alone),
+        objective: wish.objective,
+        gain: gain.map(|g| g * pool.alone),
+        limit,
+        best: None,
+        fastest: None,
+    };
+    let sets: u64 = pool
+        .kinds
+        .iter()
+        .map(|k| k.nodes.len() as u64 + 1)
+        .fold(1, u64::saturating_mul);
+    if sets <= EXHAUSTIVE {
+        search.exhaustive(&mut pool)?;
+    } else {
+        search.by_choice_of_kinds(&mut pool)?;
+    }
+    let fastest = ask.cluster.nodes[pool.fastest].name.clone();
+    let answer = |taken: &[u32], pool: &Pool<'_>| -> Result<Recommendation, PlanError> {
+        let nodes = pool.names(taken);
+        let selection = Selection {
+            nodes: Some(nodes.clone()),
+            workers: None,
+        };
+        let prediction = predict(&Query {
+            job: ask.job,
+            cluster: ask.cluster,
+            selection: &selection,
+            model: ask.model,
+            baseline: Some(&fastest),
+            calibration: ask.calibration,
+        })?;
+        Ok(Recommendation {
+            nodes,
+            prediction,
+            price_per_hour: pool.price(taken),
+        })
+    };
+    match (search.best, wish.target_speedup, search.fastest) {
+        (Some(best), ..) => answer(&best.taken, &pool),
+        (None, Some(target), Some(fastest)) => {
+            let best = answer(&fastest.taken, &pool)?;
+            Err(PlanError::OutOfReach {
+                target,
+                best: best.prediction.speedup,
+                workers: best.prediction.workers,
+                bottleneck: best.prediction.bottleneck,
+            })
+        }
+        (None, _, Some(fastest)) => answer(&fastest.taken, &pool),
+        (None, _, None) => answer(&one_node(&pool), &pool),
+    }
+}
+
+/// One node of the fastest kind.
+fn one_node(pool: &Pool<'_>) -> Taken {
+    let mut taken = vec![0; pool.kinds.len()];
+    taken[0] = 1;
+    taken
+}
+
+#[derive(Clone, Debug)]
+struct Found {
+    taken: Taken,
+    nodes: u32,
+    throughput: f64,
+    price: Option<f64>,
+}
+
+struct Search {
+    target: Option<f64>,
+    objective: Objective,
+    gain: Option<f64>,
+    limit: usize,
+    best: Option<Found>,
+    /// The fastest set at all, whatever the wish.
+    fastest: Option<Found>,
+}
+
+impl Search {
+    /// Every count of every kind.
+    fn exhaustive(&mut self, pool: &mut Pool<'_>) -> Result<(), PlanError> {
+        let mut taken: Taken = vec![0; pool.kinds.len()];
+        loop {
+            let mut kind = 0;
+            while kind < taken.len() && taken[kind] as usize == pool.kinds[kind].nodes.len() {
+                taken[kind] = 0;
+                kind += 1;
+            }
+            if kind == taken.len() {
+                return Ok(());
+            }
+            taken[kind] += 1;
+            self.consider(pool, &taken)?;
+        }
+    }
+
+    /// For every choice of kinds, the number of nodes that suits best: all
+    /// that may be taken, or as few as reach the target, or as many as are
+    /// worth their gain; the last two by bisection.
+    fn by_choice_of_kinds(&mut self, pool: &mut Pool<'_>) -> Result<(), PlanError> {
+        let kinds = pool.kinds.len().min(MAX_KINDS);
+        for choice in 1_u32..1 << kinds {
+            let mut chosen: Vec<usize> = (0..kinds).filter(|k| choice & (1 << k) != 0).collect();
+            // Fewest nodes: those with most workers first.
+            chosen.sort_by_key(|&k| std::cmp::Reverse(pool.kinds[k].workers));
+            let all: usize = chosen.iter().map(|&k| pool.kinds[k].nodes.len()).sum();
+            let most = self.most_nodes(pool, &chosen, all);
+            if most == 0 {
+                continue;
+            }
+            let whole = fill(pool, &chosen, most);
+            let throughput = self.consider(pool, &whole)?;
+            if let Some(target) = self.target {
+                if throughput >= target {
+                    let enough = |search: &mut Self, pool: &mut Pool<'_>, n: usize| {
+                        let taken = fill(pool, &chosen, n);
+                        Ok(search.consider(pool, &taken)? >= target)
+                    };
+                    self.bisect(pool, most, enough)?;
+                }
+            } else if let Some(gain) = self.gain {
+                let spent = |search: &mut Self, pool: &mut Pool<'_>, n: usize| {
+                    let (less, more) = (fill(pool, &chosen, n), fill(pool, &chosen, n + 1));
+                    let added = (pool.workers(&more) - pool.workers(&less)) as f64;
+                    let before = search.consider(pool, &less)?;
+                    let after = pool.throughput(&more)?;
+                    Ok(n == most || after - before < gain * added)
+                };
+                self.bisect(pool, most, spent)?;
+            } else if self.objective == Objective::Cost {
+                for n in [1, most / 4, most / 2].into_iter().filter(|n| *n > 0) {
+                    let taken = fill(pool, &chosen, n);
+                    self.consider(pool, &taken)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The smallest number of nodes up to `most` at which `holds` does.
+    fn bisect<'a>(
+        &mut self,
+        pool: &mut Pool<'a>,
+        most: usize,
+        holds: impl Fn(&mut Self, &mut Pool<'a>, usize) -> Result<bool, PlanError>,
+    ) -> Result<(), PlanError> {
+        let (mut low, mut high) = (1, most);
+        while low < high {
+            let middle = low.midpoint(high);
+            if holds(self, pool, middle)? {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        holds(self, pool, low).map(|_| ())
+    }
+
+    fn most_nodes(&self, pool: &Pool<'_>, chosen: &[usize], all: usize) -> usize {
+        let (mut low, mut high) = (0, all);
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            if pool.workers(&fill(pool, chosen, middle)) <= self.limit {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        low
+    }
+
+    /// Asks about a set and keeps it if it suits better; returns its
+    /// throughput.
+    fn consider(&mut self, pool: &mut Pool<'_>, taken: &[u32]) -> Result<f64, PlanError> {
+        if pool.workers(taken) > self.limit {
+            return Ok(0.0);
+        }
+        let found = Found {
+            throughput: pool.throughput(taken)?,
+            nodes: taken.iter().sum(),
+            price: pool.price(taken),
+            taken: taken.to_vec(),
+        };
+        let throughput = found.throughput;
+        if throughput <= 0.0 {
+            return Ok(0.0);
+        }
+        if self
+            .fastest
+            .as_ref()
+            .is_none_or(|f| throughput > f.throughput)
+        {
+            self.fastest = Some(found.clone());
+        }
+        let suits =
+            self.target.is_none_or(|target| throughput >= target) && self.worth_it(pool, &found)?;
+        if suits
+            && self
+                .best
+                .as_ref()
+                .is_none_or(|best| self.better(&found, best))
+        {
+            self.best = Some(found);
+        }
+        Ok(throughput)
+    }
+
+    /// Whether every kind's last node brings its marginal gain.
+    fn worth_it(&self, pool: &mut Pool<'_>, found: &Found) -> Result<bool, PlanError> {
+        let Some(gain) = self.gain.filter(|_| self.target.is_none()) else {
+            return Ok(true);
+        };
+        if found.nodes <= 1 {
+            return Ok(true);
+        }
+        let mut less = found.taken.clone();
+        for kind in 0..less.len() {
+            if less[kind] == 0 {
+                continue;
+            }
+            less[kind] -= 1;
+            let lost = found.throughput - pool.throughput(&less)?;
+            less[kind] += 1;
+            if lost < gain * f64::from(pool.kinds[kind].workers) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn better(&self, a: &Found, b: &Found) -> bool {
+        let cost = |f: &Found| f.price.map_or(f64::INFINITY, |p| p / f.throughput);
+        if self.target.is_some() {
+            return match self.objective {
+                Objective::Cost => cost(a) < cost(b),
+                _ => (a.nodes, -a.throughput) < (b.nodes, -b.throughput),
+            };
+        }
+        match self.objective {
+            // Equal speed with fewer nodes is better.
+            Objective::Speed | Objective::Efficiency => {
+                a.throughput > b.throughput || (a.throughput == b.throughput && a.nodes < b.nodes)
+            }
+            Objective::Cost => cost(a) < cost(b),
+        }
+    }
+}
+
+/// The first `nodes` of the chosen kinds, in their order.
+fn fill(pool: &Pool<'_>, chosen: &[usize], nodes: usize) -> Taken {
+    let mut taken = vec![0; pool.kinds.len()];
+    let mut left = nodes;
+    for &kind in chosen {
+        let take = left.min(pool.kinds[kind].nodes.len());
+        taken[kind] = take as u32;
+        left -= take;
+    }
+    taken
+}
