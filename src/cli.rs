@@ -23,6 +23,9 @@ use std::process::ExitCode;
 /// Bad input, whatever kind.
 const BAD_INPUT: u8 = 2;
 
+/// The answer could not be written (`EX_IOERR`).
+const NOT_WRITTEN: u8 = 74;
+
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
     let Arguments { command, log_level } = Arguments::parse();
@@ -44,7 +47,8 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::error(&error);
-            ExitCode::from(BAD_INPUT)
+            let not_written = error.downcast_ref::<std::io::Error>().is_some();
+            ExitCode::from(if not_written { NOT_WRITTEN } else { BAD_INPUT })
         }
     }
 }

@@ -9,7 +9,7 @@ mod read;
 mod short;
 
 pub use fact::{Fact, FactName, Source};
-pub use labels::{Resolved, resolve};
+pub use labels::resolve;
 pub use object::{Condition, Metadata, NodeObject, Spec, Status, Taint};
 pub use read::{ClusterFile, MAX_CLUSTER_BYTES};
 
@@ -77,6 +77,8 @@ pub struct Node {
     pub unusable: Option<String>,
     /// What is known of it and from where.
     pub facts: Vec<Fact>,
+    /// What was assumed of it, or is odd about it.
+    pub warnings: Vec<String>,
 }
 
 impl Node {
@@ -104,11 +106,24 @@ impl Node {
 pub struct Cluster {
     /// The nodes.
     pub nodes: Vec<Node>,
-    /// What the reader had to assume.
+    /// What is odd about the file; nodes carry their own.
     pub warnings: Vec<String>,
 }
 
 impl Cluster {
+    /// Every warning once, the file's first.
+    pub fn all_warnings(&self) -> Vec<String> {
+        let mut all = self.warnings.clone();
+        for node in &self.nodes {
+            for warning in &node.warnings {
+                if all.last() != Some(warning) {
+                    all.push(warning.clone());
+                }
+            }
+        }
+        all
+    }
+
     /// Workers over all nodes.
     pub fn workers(&self) -> usize {
         self.nodes.iter().map(|n| n.workers() as usize).sum()

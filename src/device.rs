@@ -7,8 +7,8 @@ mod inline;
 mod name;
 mod table;
 
-pub use accelerators::{accelerator, accelerators, source_alias};
-pub use cpus::{CpuSpec, NfdModel, cpu, cpus, nfd_cpu};
+pub use accelerators::{accelerator, accelerators, source_alias, with_memory};
+pub use cpus::{CpuSpec, MEMORY_PER_THREAD, NfdModel, cpu, cpus, nfd_cpu};
 pub use inline::{read_accelerator, read_cpu};
 pub use name::same_name;
 pub(crate) use table::Table;
@@ -24,15 +24,6 @@ pub enum DeviceKind {
     Accelerator,
     /// The processor itself.
     Cpu,
-}
-
-/// How two accelerators of a node reach each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerLink {
-    /// Over the host's bus.
-    Pcie,
-    /// Over links of their own (`NVLink`, Infinity Fabric).
-    Direct,
 }
 
 /// Peak arithmetic rates, dense.
@@ -71,8 +62,6 @@ pub struct Device {
     pub host_link: BytesPerSecond,
     /// Between neighbours of one node, one way.
     pub peer_rate: BytesPerSecond,
-    /// What the neighbours are joined by.
-    pub peer_link: PeerLink,
 }
 
 impl Device {

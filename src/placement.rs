@@ -1,6 +1,6 @@
 //! Which workers take part, and where the parameter servers live.
 
-use crate::cluster::{Cluster, Role};
+use crate::cluster::{Cluster, Node, Role};
 use crate::input::near;
 use crate::job::{Batch, Job, Strategy};
 
@@ -49,7 +49,7 @@ pub enum PlacementError {
     #[error("0 workers asked for; a step needs at least 1")]
     NoWorkers,
     /// The nodes hold none.
-    #[error("none of the nodes can compute{}", because(.0))]
+    #[error("none of the nodes can compute{}\n  hint: workers need a known accelerator or processor, ready and not cordoned; label nodes stepcast.dev/accelerator or stepcast.dev/cpu where discovery does not", because(.0))]
     NothingComputes(Vec<String>),
     /// More than there are.
     #[error(
@@ -120,12 +120,15 @@ impl Placement {
             .map(|&i| cluster.nodes[i].workers() as usize)
             .sum();
         if available == 0 {
-            let reasons = cluster
-                .nodes
-                .iter()
-                .filter_map(|n| n.unusable.as_ref().map(|why| format!("{}: {why}", n.name)))
-                .take(5)
-                .collect();
+            let why = |n: &Node| match (&n.unusable, n.role) {
+                (Some(why), _) => format!("{}: {why}", n.name),
+                (None, Role::Server) => format!("{} is a server", n.name),
+                _ => format!("{} has no worker", n.name),
+            };
+            let mut reasons: Vec<String> = cluster.nodes.iter().take(5).map(why).collect();
+            if cluster.nodes.is_empty() {
+                reasons.push("there are no nodes".into());
+            }
             return Err(PlacementError::NothingComputes(reasons));
         }
         let default = if job.strategy == Strategy::Single {
@@ -148,7 +151,7 @@ impl Placement {
             .filter(|placed| placed.workers > 0)
             .collect();
         check_batch(&job.batch, wanted)?;
-        let servers = servers(job, cluster, &nodes);
+        let servers = servers(job, cluster, &nodes, selection.nodes.as_deref());
         Ok(Self { nodes, servers })
     }
 }
@@ -197,9 +200,9 @@ fn check_batch(batch: &Batch, workers: usize) -> Result<(), PlacementError> {
     }
 }
 
-/// Servers live on server nodes, several on one where there are more servers
-/// than nodes; without such nodes they share the workers', one a node.
-fn servers(job: &Job, cluster: &Cluster, nodes: &[Placed]) -> Vec<usize> {
+/// Servers live on server nodes, those that the selection names where it
+/// names some; without such nodes they share the workers'. One a node.
+fn servers(job: &Job, cluster: &Cluster, nodes: &[Placed], named: Option<&[String]>) -> Vec<usize> {
     let Strategy::ParameterServer(ps) = &job.strategy else {
         return Vec::new();
     };
@@ -207,9 +210,16 @@ fn servers(job: &Job, cluster: &Cluster, nodes: &[Placed]) -> Vec<usize> {
         .filter(|&i| cluster.nodes[i].role == Role::Server && cluster.nodes[i].unusable.is_none())
         .collect();
     let wanted = ps.servers as usize;
+    let is_named = |i: &usize| named.is_some_and(|names| names.contains(&cluster.nodes[*i].name));
     if dedicated.is_empty() {
         nodes.iter().map(|p| p.node).take(wanted).collect()
+    } else if dedicated.iter().any(is_named) {
+        dedicated
+            .into_iter()
+            .filter(is_named)
+            .take(wanted)
+            .collect()
     } else {
-        dedicated.iter().copied().cycle().take(wanted).collect()
+        dedicated.into_iter().take(wanted).collect()
     }
 }

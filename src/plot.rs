@@ -21,22 +21,18 @@ pub type PlotError = Box<dyn Error>;
 /// The curve as SVG.
 pub fn svg(curve: &Curve, title: &str) -> Result<String, PlotError> {
     let mut text = String::new();
-    draw(
-        SVGBackend::with_string(&mut text, SIZE).into_drawing_area(),
-        curve,
-        title,
-    )?;
+    let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    draw(&area, curve, title)?;
+    drop(area);
     Ok(text)
 }
 
 /// The curve as PNG.
 pub fn png(curve: &Curve, title: &str) -> Result<Vec<u8>, PlotError> {
     let mut pixels = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
-    draw(
-        BitMapBackend::with_buffer(&mut pixels, SIZE).into_drawing_area(),
-        curve,
-        title,
-    )?;
+    let area = BitMapBackend::with_buffer(&mut pixels, SIZE).into_drawing_area();
+    draw(&area, curve, title)?;
+    drop(area);
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, SIZE.0, SIZE.1);
     encoder.set_color(png::ColorType::Rgb);
@@ -55,7 +51,7 @@ fn register() {
 }
 
 fn draw<B: DrawingBackend>(
-    area: DrawingArea<B, plotters::coord::Shift>,
+    area: &DrawingArea<B, plotters::coord::Shift>,
     curve: &Curve,
     title: &str,
 ) -> Result<(), PlotError>
@@ -74,7 +70,7 @@ where
     // The ideal line may leave the picture; the curve may not.
     let top = (highest * 1.12).min(workers * 1.05).max(highest * 1.02);
     area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
+    let mut chart = ChartBuilder::on(area)
         .margin(18)
         .caption(title, ("sans-serif", 22).into_font().color(&INK))
         .x_label_area_size(48)

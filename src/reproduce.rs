@@ -1,9 +1,11 @@
 //! The papers' tables, recomputed beside what is printed and measured.
 
+mod liu_figures;
 mod ours;
 mod zeng_data;
 mod zeng_tables;
 
+pub use liu_figures::{CHOSEN, Chosen, Scaling, figures, replacement};
 pub use ours::{Fitted, ServerFit, fit_server_terms};
 pub use zeng_tables::{Cell, FlopRow, Table, flops, tables};
 

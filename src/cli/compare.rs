@@ -63,6 +63,7 @@ pub(super) fn run(args: CompareArgs) -> Result<(), Failure> {
             ))
         }
         Format::Csv => {
+            output::warn(&first.warnings);
             let rows: Vec<Vec<String>> = views.iter().map(PredictionView::row).collect();
             output::print(&output::csv(&PredictionView::COLUMNS, &rows))
         }

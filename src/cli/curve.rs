@@ -56,6 +56,7 @@ pub(super) fn run(args: CurveArgs) -> Result<(), Failure> {
             output::print(&format!("{title}\n\n{}", sheet(&curve)))
         }
         CurveFormat::Csv => {
+            output::warn(warnings);
             let rows: Vec<Vec<String>> = views(&curve).iter().map(PredictionView::row).collect();
             output::print(&output::csv(&PredictionView::COLUMNS, &rows))
         }
@@ -103,5 +104,6 @@ fn sheet(curve: &Curve) -> String {
         ]);
     }
     let last = curve.points.last().map_or("", |p| &p.bottleneck);
-    format!("{table}\nwhat limits the last: {last}")
+    let limit = format!("what limits the last: {last}");
+    format!("{table}\n{}", output::wrapped(&limit, 78).join("\n  "))
 }

@@ -41,7 +41,7 @@ pub(super) fn run(args: &NodesArgs) -> Result<(), Failure> {
         let path = args.cluster.as_deref().unwrap_or(Path::new("-"));
         files::read_cluster(path, &defaults)?
     };
-    output::warn(&cluster.warnings);
+    output::warn(&cluster.all_warnings());
     let rows: Vec<NodeRow<'_>> = cluster.nodes.iter().map(row).collect();
     match args.output {
         Format::Table => output::print(&sheet(&cluster, &rows)),

@@ -93,8 +93,11 @@ pub(super) fn table(header: &[&str]) -> Table {
 
 /// Columns to fill: the terminal's, `COLUMNS`, or 100 where nobody says.
 pub(super) fn width() -> u16 {
-    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    columns.unwrap_or(100)
+    const NARROWEST: u16 = 40;
+    let columns = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|c| c.parse::<u16>().ok());
+    columns.unwrap_or(100).max(NARROWEST)
 }
 
 /// Rows as CSV; cells with separators are quoted.
@@ -118,4 +121,17 @@ pub(super) fn csv(header: &[&str], rows: &[Vec<String>]) -> String {
         line(&mut row.iter().map(String::as_str));
     }
     text
+}
+
+/// A text in lines of at most `width` characters, broken at spaces.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text.trim();
+    while let Some((limit, _)) = rest.char_indices().nth(width) {
+        let cut = rest[..limit].rfind(' ').unwrap_or(limit);
+        lines.push(rest[..cut].trim_end());
+        rest = rest[cut..].trim_start();
+    }
+    lines.push(rest);
+    lines
 }

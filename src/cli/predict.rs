@@ -39,7 +39,10 @@ pub(super) fn run(args: PredictArgs) -> Result<(), Failure> {
             output::warn(&prediction.warnings);
             output::print(&sheet(&asked.job, &prediction))
         }
-        Format::Csv => output::print(&output::csv(&PredictionView::COLUMNS, &[view.row()])),
+        Format::Csv => {
+            output::warn(&prediction.warnings);
+            output::print(&output::csv(&PredictionView::COLUMNS, &[view.row()]))
+        }
         Format::Json | Format::Yaml => output::print(&output::document(&view, format)?),
     }
 }
@@ -88,13 +91,9 @@ pub(super) fn sheet(job: &Job, p: &Prediction) -> String {
     let mut text = headline(job, p.workers);
     text.push_str("\n\n");
     let mut line = |name: &str, value: String| {
-        let mut rest = value.as_str();
         let mut label = name;
-        // Long values go on under their own column.
-        while !rest.is_empty() {
-            let cut = wrap(rest, 62);
-            let _ = writeln!(text, "  {label:<15} {}", rest[..cut].trim_end());
-            rest = rest[cut..].trim_start();
+        for part in output::wrapped(&value, 62) {
+            let _ = writeln!(text, "  {label:<15} {part}");
             label = "";
         }
     };
@@ -156,12 +155,4 @@ pub(super) fn sheet(job: &Job, p: &Prediction) -> String {
         );
     }
     text
-}
-
-/// Where to break a text so that at most `width` characters come before.
-fn wrap(text: &str, width: usize) -> usize {
-    let Some((limit, _)) = text.char_indices().nth(width) else {
-        return text.len();
-    };
-    text[..limit].rfind(' ').map_or(limit, |space| space + 1)
 }

@@ -77,6 +77,7 @@ pub(super) fn run(args: RecommendArgs) -> Result<(), Failure> {
             ))
         }
         Format::Csv => {
+            output::warn(&found.prediction.warnings);
             let rows: Vec<Vec<String>> = found.nodes.iter().map(|n| vec![n.clone()]).collect();
             output::print(&output::csv(&["node"], &rows))
         }

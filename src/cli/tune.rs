@@ -74,6 +74,7 @@ pub(super) fn run(args: TuneArgs) -> Result<(), Failure> {
             ))
         }
         Format::Csv => {
+            output::warn(&now.warnings);
             let rows: Vec<Vec<String>> = suggestions
                 .iter()
                 .map(|s| {

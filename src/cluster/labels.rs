@@ -7,7 +7,7 @@ use super::instances::{Instance, instance};
 use super::object::NodeObject;
 use super::{Accelerators, Defaults, Node, Role, Transport};
 use crate::device::{self, CpuSpec, Device, NfdModel};
-use crate::units::{BytesPerSecond, Unit, parse_quantity};
+use crate::units::{Bytes, BytesPerSecond, Unit, parse_quantity};
 use std::sync::Arc;
 
 const NFD: &str = "feature.node.kubernetes.io/";
@@ -16,17 +16,8 @@ const INSTANCE_TYPE: [&str; 2] = [
     "beta.kubernetes.io/instance-type",
 ];
 
-/// A node as read, and what was odd about its labels.
-#[derive(Clone, Debug)]
-pub struct Resolved {
-    /// The node.
-    pub node: Node,
-    /// What could not be used, and why.
-    pub warnings: Vec<String>,
-}
-
 /// Reads a node's facts off its labels, annotations and status.
-pub fn resolve(object: &NodeObject, defaults: &Defaults) -> Resolved {
+pub fn resolve(object: &NodeObject, defaults: &Defaults) -> Node {
     let mut resolver = Resolver {
         object,
         instance: INSTANCE_TYPE
@@ -36,30 +27,62 @@ pub fn resolve(object: &NodeObject, defaults: &Defaults) -> Resolved {
         facts: Vec::new(),
         warnings: Vec::new(),
     };
-    let accelerators = resolver.accelerators();
+    resolver.misspelt();
+    let (accelerators, unknown) = match resolver.accelerators() {
+        Sight::Known(accelerators) => (Some(accelerators), None),
+        Sight::Unknown(why) => (None, Some(why)),
+        Sight::Nothing => (None, None),
+    };
     let cpu = resolver.cpu();
     let nic = resolver.nic(defaults);
     let transport = resolver.transport();
     let role = resolver.role();
     let price_per_hour = resolver.price();
-    let unusable = resolver.unusable(accelerators.is_some() || cpu.is_some(), role);
+    let computes = accelerators.is_some() || cpu.is_some();
+    let unusable = resolver.unusable(computes, role, unknown);
     let Resolver {
         facts, warnings, ..
     } = resolver;
-    Resolved {
-        node: Node {
-            name: object.metadata.name.clone(),
-            role,
-            accelerators,
-            cpu,
-            nic,
-            transport,
-            price_per_hour,
-            unusable,
-            facts,
-        },
+    Node {
+        name: object.metadata.name.clone(),
+        role,
+        accelerators,
+        cpu,
+        nic,
+        transport,
+        price_per_hour,
+        unusable,
+        facts,
         warnings,
     }
+}
+
+/// Annotations and labels of our own that are read.
+const OWN: [&str; 8] = [
+    "accelerator",
+    "accelerator-count",
+    "cpu",
+    "cpu-cores",
+    "nic-gbps",
+    "transport",
+    "role",
+    "price-per-hour",
+];
+
+/// Taints of nodes that run the cluster rather than its jobs.
+const CONTROL_PLANE: [&str; 2] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+];
+
+/// What can be said of a node's accelerators.
+enum Sight {
+    /// There are none.
+    Nothing,
+    /// There are some, but not which.
+    Unknown(String),
+    /// These.
+    Known(Accelerators),
 }
 
 struct Resolver<'a> {
@@ -122,43 +145,99 @@ impl<'a> Resolver<'a> {
         Some(first.value)
     }
 
-    fn accelerators(&mut self) -> Option<Accelerators> {
-        let counts = self.counts();
-        let devices = self.devices();
-        if counts.first().is_some_and(|c| c.value == 0) {
-            self.settle(FactName::AcceleratorCount, counts);
-            return None;
+    /// Warns of keys of our own that mean nothing.
+    fn misspelt(&mut self) {
+        let metadata = &self.object.metadata;
+        let keys = metadata.labels.keys().chain(metadata.annotations.keys());
+        let unknown: Vec<&str> = keys
+            .filter_map(|key| key.strip_prefix("stepcast.dev/"))
+            .filter(|name| !OWN.contains(name))
+            .collect();
+        for name in unknown {
+            let hint = crate::input::near(name, OWN)
+                .first()
+                .map_or_else(String::new, |known| {
+                    format!("; did you mean stepcast.dev/{known}?")
+                });
+            self.warn(format_args!("stepcast.dev/{name} means nothing{hint}"));
         }
-        if devices.is_empty() {
-            if let Some(first) = counts.first() {
-                let message = format!(
-                    "{} accelerators by {}, but nothing says of which type; label it stepcast.dev/accelerator",
-                    first.value, first.source
-                );
-                self.warn(message);
-            }
-            return None;
-        }
-        let device = self.settle(FactName::Accelerator, devices)?;
-        let count = if counts.is_empty() {
-            self.settle(
-                FactName::AcceleratorCount,
-                vec![Candidate {
-                    source: Source::Default,
-                    value: 1,
-                    text: "1".into(),
-                }],
-            )
-        } else {
-            self.settle(FactName::AcceleratorCount, counts)
-        };
-        Some(Accelerators {
-            device,
-            count: count?,
-        })
     }
 
-    fn devices(&mut self) -> Vec<Candidate<Arc<Device>>> {
+    fn accelerators(&mut self) -> Sight {
+        let counts = self.counts();
+        let (devices, refused) = self.devices();
+        let slices = self.object.status.allocatable.iter().any(|(key, amount)| {
+            key.starts_with("nvidia.com/mig-") && amount.amount().is_some_and(|a| a > 0.0)
+        });
+        let whole = self.object.status.allocatable.get("nvidia.com/gpu");
+        let no_whole = whole.is_none_or(|amount| amount.amount().is_none_or(|a| a <= 0.0));
+        let own = counts
+            .first()
+            .is_some_and(|c| matches!(c.source, Source::Override(_)));
+        if slices && no_whole && !own {
+            return Sight::Unknown(
+                "its GPUs are cut into MIG slices, which are not modelled".into(),
+            );
+        }
+        if counts.first().is_some_and(|c| c.value == 0) {
+            self.settle(FactName::AcceleratorCount, counts);
+            return Sight::Nothing;
+        }
+        if devices.is_empty() {
+            return match (counts.first(), refused) {
+                (_, Some(why)) => Sight::Unknown(why),
+                (Some(first), None) => Sight::Unknown(format!(
+                    "{} accelerators by {}, but nothing says of which type; label it stepcast.dev/accelerator",
+                    first.value, first.source
+                )),
+                (None, None) => Sight::Nothing,
+            };
+        }
+        let Some(device) = self.settle(FactName::Accelerator, devices) else {
+            return Sight::Nothing;
+        };
+        let device = self.of_memory(device);
+        let counts = if counts.is_empty() {
+            vec![Candidate {
+                source: Source::Default,
+                value: 1,
+                text: "1".into(),
+            }]
+        } else {
+            counts
+        };
+        match self.settle(FactName::AcceleratorCount, counts) {
+            Some(count) => Sight::Known(Accelerators { device, count }),
+            None => Sight::Nothing,
+        }
+    }
+
+    /// The variant of a device that has the memory the labels state (MiB).
+    fn of_memory(&mut self, device: Arc<Device>) -> Arc<Device> {
+        let stated = [
+            "nvidia.com/gpu.memory",
+            "karpenter.k8s.aws/instance-gpu-memory",
+        ]
+        .iter()
+        .find_map(|key| self.label(key)?.parse::<f64>().ok())
+        .map(Bytes::from_mib);
+        match (stated, device.memory) {
+            (Some(stated), Some(own)) if (stated / own - 1.0).abs() > 0.2 => {
+                let variant = device::with_memory(&device, stated);
+                if variant.is_none() {
+                    self.warn(format_args!(
+                        "labels state {stated} of memory, {} has {own}; taking the latter",
+                        device.name
+                    ));
+                }
+                variant.unwrap_or(device)
+            }
+            _ => device,
+        }
+    }
+
+    /// Devices that labels name, and why a name was refused.
+    fn devices(&mut self) -> (Vec<Candidate<Arc<Device>>>, Option<String>) {
         let mut named: Vec<(Source, &'a str)> = Vec::new();
         named.extend(self.own("accelerator"));
         for key in ["nvidia.com/gpu.product", "amd.com/gpu.product-name"] {
@@ -176,8 +255,11 @@ impl<'a> Resolver<'a> {
             "cloud.google.com/gke-accelerator",
             "kubernetes.azure.com/accelerator",
         ] {
-            named.extend(self.label(key).map(|v| (Source::Cloud(key.into()), v)));
+            // AKS only says whose it is.
+            let value = self.label(key).filter(|v| !["nvidia", "amd"].contains(v));
+            named.extend(value.map(|v| (Source::Cloud(key.into()), v)));
         }
+        let mut refused = None;
         let mut candidates: Vec<Candidate<Arc<Device>>> = Vec::new();
         for (source, name) in named {
             match known_device(&source, name) {
@@ -186,7 +268,10 @@ impl<'a> Resolver<'a> {
                     value: device,
                     source,
                 }),
-                Err(why) => self.warn(format_args!("{source}: {why}")),
+                Err(why) => {
+                    self.warn(format_args!("{source}: {why}"));
+                    refused.get_or_insert(why);
+                }
             }
         }
         if let Some((name, instance)) = self.instance
@@ -194,18 +279,13 @@ impl<'a> Resolver<'a> {
                 .accelerator
                 .and_then(|a| device::accelerator(a).ok())
         {
-            let candidate = Candidate {
+            candidates.push(Candidate {
                 source: Source::InstanceType(name.to_owned()),
                 text: device.name.to_string(),
                 value: device,
-            };
-            // The machine type settles what a bare cloud name leaves open.
-            let clouds = candidates
-                .iter()
-                .position(|c| matches!(c.source, Source::Cloud(_)));
-            candidates.insert(clouds.unwrap_or(candidates.len()), candidate);
+            });
         }
-        candidates
+        (candidates, refused)
     }
 
     fn counts(&mut self) -> Vec<Candidate<u32>> {
@@ -451,19 +531,29 @@ impl<'a> Resolver<'a> {
         )
     }
 
-    fn unusable(&mut self, computes: bool, role: Role) -> Option<String> {
+    fn unusable(&mut self, computes: bool, role: Role, unknown: Option<String>) -> Option<String> {
         let not_ready = self
             .object
             .status
             .conditions
             .iter()
             .any(|c| c.kind == "Ready" && c.status != "True");
+        let control_plane = self
+            .object
+            .spec
+            .taints
+            .iter()
+            .any(|t| CONTROL_PLANE.contains(&t.key.as_str()) && t.effect != "PreferNoSchedule");
         let why = if not_ready {
-            "not ready"
+            "not ready".to_owned()
         } else if self.object.spec.unschedulable {
-            "cordoned"
+            "cordoned".to_owned()
+        } else if control_plane {
+            "runs the control plane".to_owned()
+        } else if let Some(why) = unknown.filter(|_| role == Role::Worker) {
+            why
         } else if !computes && role == Role::Worker {
-            "nothing says what it computes with"
+            "nothing says what it computes with".to_owned()
         } else {
             return None;
         };
@@ -473,7 +563,7 @@ impl<'a> Resolver<'a> {
             source: Source::Status,
             conflicts: Vec::new(),
         });
-        Some(why.to_owned())
+        Some(why)
     }
 }
 

@@ -55,8 +55,6 @@ pub struct Taint {
 pub struct Status {
     /// Resources that pods can have, as quantities in text.
     pub allocatable: BTreeMap<String, Quantity>,
-    /// Resources of the machine.
-    pub capacity: BTreeMap<String, Quantity>,
     /// Conditions.
     pub conditions: Vec<Condition>,
 }
@@ -70,8 +68,6 @@ pub struct Condition {
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Why, in the kubelet's words.
-    pub message: Option<String>,
 }
 
 /// A resource quantity, which YAML may show as a number.

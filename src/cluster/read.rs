@@ -2,9 +2,10 @@
 
 use super::labels::resolve;
 use super::object::NodeObject;
-use super::{Cluster, Defaults, short};
+use super::{Cluster, Defaults, Node, Role, short};
 use crate::input::{Problems, Tree, parse};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use std::collections::HashSet;
 use std::fmt;
 
 /// A cluster file over this is refused unread.
@@ -82,47 +83,40 @@ impl ClusterFile<'_> {
         defaults: &Defaults,
     ) -> Result<Cluster, Problems> {
         let mut cluster = Cluster::default();
-        for object in items {
+        let mut names = HashSet::new();
+        for (i, object) in items.iter().enumerate() {
+            let name = &object.metadata.name;
             if object.kind.as_deref().is_some_and(|kind| kind != "Node") {
                 let kind = object.kind.as_deref().unwrap_or_default();
-                cluster.warnings.push(format!(
-                    "`{}` is a {kind}, not a Node: left out",
-                    object.metadata.name
-                ));
+                cluster
+                    .warnings
+                    .push(format!("`{name}` is a {kind}, not a Node: left out"));
                 continue;
             }
-            let resolved = resolve(object, defaults);
-            cluster.warnings.extend(resolved.warnings);
-            cluster.nodes.push(resolved.node);
-        }
-        let usable = |n: &&super::Node| n.unusable.is_none();
-        if cluster
-            .nodes
-            .iter()
-            .filter(usable)
-            .all(|n| n.workers() == 0)
-        {
-            let mut why: Vec<String> = cluster
-                .nodes
-                .iter()
-                .take(5)
-                .map(|n| {
-                    format!(
-                        "{}: {}",
-                        n.name,
-                        n.unusable.as_deref().unwrap_or("no worker")
-                    )
-                })
-                .collect();
-            if cluster.nodes.is_empty() {
-                why.push("the list is empty".into());
+            if name.is_empty() || !names.insert(name) {
+                let found = if name.is_empty() {
+                    format!("items[{i}] without a name")
+                } else {
+                    format!("a second node named `{name}`")
+                };
+                let expected = "a name of its own for every node".into();
+                return Err(Problems::whole_file(self.name, found, expected, None));
             }
-            return Err(Problems::whole_file(
-                self.name,
-                format!("{} nodes, none of them usable ({})", cluster.nodes.len(), why.join("; ")),
-                "at least one node with a known accelerator or processor that is ready and not cordoned".into(),
-                Some("label nodes stepcast.dev/accelerator or stepcast.dev/cpu where discovery does not".into()),
-            ));
+            cluster.nodes.push(resolve(object, defaults));
+        }
+        // Where some nodes bring accelerators, the processors of others are
+        // there to run the cluster, not to hold the step up.
+        let accelerated = |n: &Node| n.accelerators.is_some() && n.unusable.is_none();
+        if cluster.nodes.iter().any(accelerated) {
+            for node in &mut cluster.nodes {
+                if node.role == Role::Worker
+                    && node.accelerators.is_none()
+                    && node.unusable.is_none()
+                {
+                    node.unusable =
+                        Some("it has no accelerator and others do; name it to use it".into());
+                }
+            }
         }
         Ok(cluster)
     }
@@ -151,10 +145,11 @@ impl<'de> Visitor<'de> for DocumentVisitor {
         };
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "kind" => document.kind = Some(map.next_value()?),
-                "items" => document.items = Some(map.next_value()?),
+                "kind" if document.kind.is_none() => document.kind = Some(map.next_value()?),
+                "items" if document.items.is_none() => document.items = Some(map.next_value()?),
                 _ => {
-                    if document.rest.iter().any(|(k, _)| *k == key) {
+                    let doubled = ["kind", "items"].contains(&key.as_str());
+                    if doubled || document.rest.iter().any(|(k, _)| *k == key) {
                         return Err(serde::de::Error::custom(format!(
                             "the key `{key}` stands twice"
                         )));

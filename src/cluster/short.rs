@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// Nodes that one file may describe.
 const MAX_NODES: u64 = 100_000;
 
+/// Accelerators that one node may have.
+const MAX_ACCELERATORS: u64 = 1024;
+
 const NODE_KEYS: &[&str] = &[
     "name",
     "count",
@@ -41,7 +44,7 @@ pub(super) fn read(file: &str, tree: &Tree, defaults: &Defaults) -> Result<Clust
             let mut cluster = Cluster::default();
             let mut names = HashSet::new();
             for item in &items {
-                for node in nodes(item, &own, defaults, &mut cluster.warnings) {
+                for node in entry(item, &own, defaults).unwrap_or_default() {
                     if !names.insert(node.name.clone()) {
                         item.refuse(
                             format!("a second node named `{}`", node.name),
@@ -50,6 +53,10 @@ pub(super) fn read(file: &str, tree: &Tree, defaults: &Defaults) -> Result<Clust
                         );
                     }
                     cluster.nodes.push(node);
+                }
+                if cluster.nodes.len() as u64 > MAX_NODES {
+                    item.problem(format!("at most {MAX_NODES} nodes in a file"), None);
+                    break;
                 }
             }
             if items.is_empty() && matches!(list.tree(), Tree::List(_)) {
@@ -61,21 +68,8 @@ pub(super) fn read(file: &str, tree: &Tree, defaults: &Defaults) -> Result<Clust
 }
 
 /// One entry, which may stand for several nodes.
-fn nodes(
-    field: &Field<'_>,
-    own: &[Arc<Device>],
-    defaults: &Defaults,
-    warnings: &mut Vec<String>,
-) -> Vec<Node> {
-    entry(field, own, defaults, warnings).unwrap_or_default()
-}
-
-fn entry(
-    field: &Field<'_>,
-    own: &[Arc<Device>],
-    defaults: &Defaults,
-    warnings: &mut Vec<String>,
-) -> Option<Vec<Node>> {
+fn entry(field: &Field<'_>, own: &[Arc<Device>], defaults: &Defaults) -> Option<Vec<Node>> {
+    let mut warnings = Vec::new();
     let object = field.object("a node", NODE_KEYS)?;
     let name = object
         .require("name", "the node's name")
@@ -92,7 +86,9 @@ fn entry(
         f.choice(&[("worker", Role::Worker), ("server", Role::Server)])
     });
     let accelerators = object.get("accelerators").map(|f| accelerators(&f, own));
-    let cpu = object.get("cpu").map(|f| device::read_cpu(&f));
+    // A processor that computes must say how fast it is.
+    let computes = accelerators.is_none() && role != Some(Role::Server);
+    let cpu = object.get("cpu").map(|f| device::read_cpu(&f, computes));
     let nic = object.get("nic_gbps").map(|f| f.positive(Unit::Gbps));
     let transport = object.get("transport").map_or(Some(Transport::Tcp), |f| {
         f.choice(&[("tcp", Transport::Tcp), ("rdma", Transport::Rdma)])
@@ -137,6 +133,7 @@ fn entry(
         },
         unusable: None,
         facts: Vec::new(),
+        warnings,
     };
     node.facts = facts(&node, nic.is_some());
     Some(match count {
@@ -163,9 +160,10 @@ fn accelerators(field: &Field<'_>, own: &[Arc<Device>]) -> Option<Option<Acceler
         _ => None,
     });
     let device = defined.or_else(|| kind.as_ref().and_then(device::read_accelerator));
-    let count = object
-        .get("count")
-        .map_or(Some(1), |f| f.small_count(0, "accelerators"));
+    let count = object.get("count").map_or(Some(1), |f| {
+        f.count_within(0, MAX_ACCELERATORS, "accelerators")
+            .map(|n| n as u32)
+    });
     let (device, count) = (device?, count?);
     Some((count > 0).then_some(Accelerators { device, count }))
 }

@@ -2,7 +2,7 @@
 
 use super::name::fold;
 use super::table::Table;
-use super::{Device, DeviceKind, Peaks, PeerLink};
+use super::{Device, DeviceKind, Peaks};
 use crate::units::{Bytes, BytesPerSecond, FlopsPerSecond};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -61,11 +61,6 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
             ),
             host_link,
             peer_rate: peer.unwrap_or(host_link),
-            peer_link: if peer.is_some() {
-                PeerLink::Direct
-            } else {
-                PeerLink::Pcie
-            },
         }));
     });
     catalogue
@@ -97,6 +92,18 @@ pub fn accelerator(name: &str) -> Result<Arc<Device>, Vec<&'static str>> {
             near.truncate(6);
             near
         })
+}
+
+/// The same device with another amount of memory, where there is one.
+pub fn with_memory(device: &Device, memory: Bytes) -> Option<Arc<Device>> {
+    let same = |d: &&Arc<Device>| {
+        d.architecture == device.architecture
+            && d.cores == device.cores
+            && d.peaks == device.peaks
+            && d.peer_rate == device.peer_rate
+            && d.memory.is_some_and(|m| (memory / m - 1.0).abs() < 0.12)
+    };
+    accelerators().iter().find(same).cloned()
 }
 
 /// What a name means when it is the value of this very label.

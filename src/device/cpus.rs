@@ -2,7 +2,7 @@
 
 use super::name::fold;
 use super::table::Table;
-use super::{Device, DeviceKind, Peaks, PeerLink};
+use super::{Device, DeviceKind, Peaks};
 use crate::units::{BytesPerSecond, FlopsPerSecond};
 use std::sync::{Arc, LazyLock};
 
@@ -15,9 +15,9 @@ const NFD_MODELS: &str = include_str!("nfd_models.csv");
 /// fp32 operations a cycle and core where nobody says: AVX2, two FMA units.
 const COMMON_FLOPS_PER_CYCLE: f64 = 32.0;
 
-/// What one thread can draw of its socket's memory bandwidth, in GB/s
-/// (streaming optimizer steps of the lab's hosts).
-const MEMORY_PER_THREAD: f64 = 16.0;
+/// What one thread can draw of its socket's memory bandwidth (streaming
+/// optimizer steps of the lab's hosts).
+pub const MEMORY_PER_THREAD: BytesPerSecond = BytesPerSecond::from_gigabytes(16.0);
 
 /// A processor as catalogued: a socket, or a core where cores are not fixed.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,8 +76,8 @@ impl CpuSpec {
         let peak = f64::from(cores) * clock_ghz * 1e9 * self.flops_per_cycle;
         let peak = FlopsPerSecond::new(peak);
         // A few threads of a socket cannot draw all of its bandwidth.
-        let drawn = self.memory_gbps.min(MEMORY_PER_THREAD * f64::from(cores));
-        let memory_rate = BytesPerSecond::from_gigabytes(drawn);
+        let socket = BytesPerSecond::from_gigabytes(self.memory_gbps);
+        let memory_rate = socket.min(MEMORY_PER_THREAD * f64::from(cores));
         Device {
             name: Arc::clone(&self.name),
             kind: DeviceKind::Cpu,
@@ -94,7 +94,6 @@ impl CpuSpec {
             memory_rate,
             host_link: memory_rate,
             peer_rate: memory_rate,
-            peer_link: PeerLink::Pcie,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Devices as a cluster file names or defines them.
 
 use super::cpus::anonymous;
-use super::{Device, DeviceKind, Peaks, PeerLink, accelerator, cpu};
+use super::{Device, DeviceKind, Peaks, accelerator, cpu};
 use crate::input::{Field, Tree};
 use crate::units::{Bytes, BytesPerSecond, FlopsPerSecond, Unit};
 use std::sync::Arc;
@@ -92,16 +92,12 @@ fn define(field: &Field<'_>) -> Option<Device> {
         memory_rate: BytesPerSecond::from_gigabytes(memory_rate?),
         host_link,
         peer_rate: peer.unwrap_or(host_link),
-        peer_link: if peer.is_some() {
-            PeerLink::Direct
-        } else {
-            PeerLink::Pcie
-        },
     })
 }
 
-/// A processor by type, or by clock and cores.
-pub fn read_cpu(field: &Field<'_>) -> Option<Arc<Device>> {
+/// A processor by type, or by clock and cores; one that only holds weights
+/// may leave its clock out.
+pub fn read_cpu(field: &Field<'_>, computes: bool) -> Option<Arc<Device>> {
     let object = field.object("a cpu", &["type", "cores", "clock_ghz"])?;
     let kind = object.get("type");
     let spec = kind.as_ref().map(|f| {
@@ -126,7 +122,10 @@ pub fn read_cpu(field: &Field<'_>) -> Option<Arc<Device>> {
             let (cores, clock) = (transpose(cores)?, transpose(clock)?);
             Some(Arc::new(spec?.device(cores, clock)))
         }
-        // Enough for a server; the compute model asks for a clock itself.
+        (None, Some(_), None) if computes => {
+            object.require("clock_ghz", "its clock in GHz, or its `type`: it computes");
+            None
+        }
         (None, Some(cores), clock) => Some(Arc::new(anonymous(
             cores?,
             transpose(clock)?.unwrap_or(2.5),

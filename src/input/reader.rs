@@ -80,11 +80,6 @@ impl<'r> Field<'r> {
         self.tree
     }
 
-    /// The file it stands in.
-    pub const fn file(&self) -> &'r str {
-        self.reader.file
-    }
-
     /// Keeps a problem with this field.
     pub fn problem(&self, expected: impl Into<String>, hint: Option<String>) {
         self.refuse(self.tree.describe(), expected, hint);
@@ -206,6 +201,16 @@ impl<'r> Field<'r> {
         value
     }
 
+    /// A whole number from `least` to `most`.
+    pub fn count_within(&self, least: u64, most: u64, what: &str) -> Option<u64> {
+        let value = self.count(least, what)?;
+        if value > most {
+            self.problem(format!("{what}: a whole number of at most {most}"), None);
+            return None;
+        }
+        Some(value)
+    }
+
     /// A whole number from `least` on that fits 32 bits.
     pub fn small_count(&self, least: u32, what: &str) -> Option<u32> {
         let value = self.count(least.into(), what)?;
@@ -231,7 +236,22 @@ impl<'r> Field<'r> {
             _ => None,
         };
         match value {
-            Some(x) if x.is_finite() && allowed(x) => value,
+            Some(x)
+                if x.is_finite() && allowed(x) && (x == 0.0 || unit.plausible().contains(&x)) =>
+            {
+                value
+            }
+            Some(x) if x.is_finite() && allowed(x) => {
+                let (least, most) = (
+                    unit.plausible().start().to_owned(),
+                    unit.plausible().end().to_owned(),
+                );
+                self.problem(
+                    format!("{} between {least:e} and {most:e}", unit.expected()),
+                    None,
+                );
+                None
+            }
             Some(_) => {
                 self.problem(format!("{} {range}", unit.expected()), None);
                 None
@@ -279,11 +299,6 @@ impl<'r> Object<'r> {
             missing.refuse("nothing", expected, Some(format!("add the key `{key}`")));
         }
         found
-    }
-
-    /// The map as a field, to report what concerns several keys.
-    pub const fn field(&self) -> &Field<'r> {
-        self.field
     }
 }
 

@@ -75,6 +75,7 @@ impl Tree {
 
 /// Parses JSON where the text is JSON, YAML otherwise. The error says where.
 pub fn parse<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let json = text.trim_start().starts_with(['{', '[']);
     if json {
         match serde_json::from_str(text) {

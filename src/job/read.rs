@@ -9,6 +9,9 @@ use std::sync::Arc;
 /// A job file over this is refused unread.
 pub const MAX_JOB_BYTES: u64 = 16 << 20;
 
+/// Parameter servers that a job may ask for.
+const MAX_SERVERS: u64 = 10_000;
+
 /// Fetches what a job refers to by path, relative to the job: the text, or
 /// why it cannot be had. The core reads no files itself.
 pub type Resolve<'a> = &'a dyn Fn(&str) -> Result<String, String>;
@@ -260,18 +263,27 @@ fn parameter_server(field: &Field<'_>) -> Option<ParameterServer> {
         }
         (sync, None) => sync,
     };
-    let servers = object
-        .get("servers")
-        .map_or(Some(default.servers), |f| f.small_count(1, "servers"));
+    let servers = object.get("servers").map_or(Some(default.servers), |f| {
+        f.count_within(1, MAX_SERVERS, "servers").map(|n| n as u32)
+    });
     let overlap = object
         .get("overlap")
         .map_or(Some(default.overlap), |f| f.flag());
     let local = object
         .get("local_aggregation")
         .map_or(Some(default.local_aggregation), |f| f.flag());
-    let fusion = object
-        .get("fusion")
-        .map_or(Some(default.fusion), |f| fusion(&f));
+    let fusion = object.get("fusion").map_or(Some(default.fusion), |f| {
+        let read = fusion(&f)?;
+        if matches!(read, Fusion::Adaptive | Fusion::MgWfbp) {
+            let hint = "adaptive and mg_wfbp are plans of all-reduce";
+            f.problem(
+                "none, {buffer_mib} or {partition_mib} with a parameter server",
+                Some(hint.into()),
+            );
+            return None;
+        }
+        Some(read)
+    });
     Some(ParameterServer {
         sync: sync?,
         servers: servers?,

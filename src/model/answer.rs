@@ -12,7 +12,7 @@ use super::ring;
 use super::zeng;
 use crate::calibration::Calibration;
 use crate::cluster::Cluster;
-use crate::job::{Batch, Job, Strategy, Sync};
+use crate::job::{Batch, Job, Precision, Strategy};
 use crate::placement::{Placement, PlacementError, Selection};
 use crate::units::Seconds;
 
@@ -47,7 +47,7 @@ pub enum PredictError {
     Case(#[from] CaseError),
     /// No model for the strategy.
     #[error(
-        "no model of this version answers `{0}`\n  hint: `single`, `all_reduce` and `parameter_server` with `sync: bsp` are answered; `--model no-communication` gives a lower bound"
+        "no model of this version answers `{0}`\n  hint: `single`, `all_reduce` and `parameter_server` with `sync: bsp` are answered"
     )]
     NoModel(String),
     /// The model is for other strategies.
@@ -66,7 +66,7 @@ pub enum PredictError {
         "`strategy: single` is one worker, but {0} were asked for\n  hint: give the job a strategy for several, such as parameter_server"
     )]
     SingleOnly(usize),
-    /// The baseline's node is not among the chosen.
+    /// The baseline's node does not compute.
     #[error("the baseline `{0}` is not a node of the cluster that computes")]
     UnknownBaseline(String),
 }
@@ -190,7 +190,11 @@ fn baseline_of(
     let batch = match &query.job.batch {
         Batch::PerWorker(size) => *size,
         Batch::Global(samples) => u32::try_from(*samples).unwrap_or(u32::MAX),
-        Batch::Each(sizes) => sizes.first().copied().unwrap_or(1),
+        Batch::Each(_) => case
+            .classes
+            .iter()
+            .find(|c| query.cluster.nodes[c.node].name == name || c.device == *device)
+            .map_or(1, |c| c.batch),
     };
     let timing = timings.of(query.job, device, batch, query.calibration)?;
     let baseline = Baseline {
@@ -200,29 +204,26 @@ fn baseline_of(
     Ok((baseline, f64::from(batch)))
 }
 
-/// Warnings of the cluster that concern a node in use.
+/// Warnings of the file and of the nodes in use, each once.
 fn used_warnings(query: &Query<'_>, placement: &Placement) -> Vec<String> {
-    let used: Vec<&str> = placement
+    let mut warnings = query.cluster.warnings.clone();
+    let used = placement
         .nodes
         .iter()
         .map(|p| p.node)
-        .chain(placement.servers.iter().copied())
-        .map(|i| query.cluster.nodes[i].name.as_str())
-        .collect();
-    let concerns = |warning: &&String| {
-        warning.strip_prefix("node ").is_none_or(|rest| {
-            let name = rest.split(':').next().unwrap_or_default();
-            used.iter()
-                .any(|u| *u == name || u.strip_prefix(name).is_some_and(|r| r.starts_with('-')))
-        })
-    };
-    query
-        .cluster
-        .warnings
-        .iter()
-        .filter(concerns)
-        .cloned()
-        .collect()
+        .chain(placement.servers.iter().copied());
+    for node in used.map(|i| &query.cluster.nodes[i]) {
+        let asked_for = node
+            .unusable
+            .as_ref()
+            .map(|why| format!("node {} takes no work: {why}", node.name));
+        for warning in node.warnings.iter().chain(&asked_for) {
+            if !warnings.contains(warning) {
+                warnings.push(warning.clone());
+            }
+        }
+    }
+    warnings
 }
 
 fn case_warnings(case: &Case<'_>, placement: &Placement) -> Vec<String> {
@@ -249,16 +250,28 @@ fn case_warnings(case: &Case<'_>, placement: &Placement) -> Vec<String> {
             profile.batch
         ));
     }
+    if case.job.workload.profile.is_some() {
+        warnings
+            .push("the profile's times are taken for every worker, whatever computes there".into());
+    }
+    if case.job.precision != Precision::Fp32
+        && case
+            .classes
+            .iter()
+            .any(|c| c.device.peak(case.job.precision) <= c.device.peaks.fp32)
+    {
+        warnings.push(format!(
+            "{} brings no faster arithmetic on some of the devices; they compute at their fp32 rate",
+            case.job.precision
+        ));
+    }
     if let Strategy::ParameterServer(ps) = &case.job.strategy {
         let there = placement.servers.len();
         if there < ps.servers as usize {
             warnings.push(format!(
-                "{} servers wanted, but servers share the {there} worker nodes, one a node",
+                "{} servers wanted, but there are nodes for {there}: one server a node",
                 ps.servers
             ));
-        }
-        if ps.sync != Sync::Bsp {
-            warnings.push("asynchronous training is not modelled here".into());
         }
     }
     warnings
@@ -283,10 +296,16 @@ fn tightest_memory(case: &Case<'_>) -> Option<Memory> {
 /// on showed, by their share of the step.
 fn interval(case: &Case<'_>, step: &Step) -> Interval {
     let spread = &case.calibration.spread;
+    // A server's update belongs to its transfers, a worker's to its compute.
+    let served = !case.servers.is_empty();
     let computing: Seconds = step
         .parts()
         .iter()
-        .filter(|p| matches!(p.name, "forward" | "backward" | "compute" | "stragglers"))
+        .filter(|p| match p.name {
+            "forward" | "backward" | "compute" | "stragglers" => true,
+            "update" => !served,
+            _ => false,
+        })
         .map(|p| p.time)
         .sum();
     let share = (computing / step.time).clamp(0.0, 1.0);

@@ -3,6 +3,7 @@
 use super::case::Case;
 use super::prediction::{Bottleneck, Part, Step};
 use super::zeng::equal;
+use crate::job::{Strategy, Sync};
 use crate::units::{Bytes, Seconds};
 
 fn transfer_bytes(case: &Case<'_>) -> Bytes {
@@ -41,9 +42,37 @@ fn compute(case: &Case<'_>, with_optimizer: bool) -> Step {
     Step::new(time, bottleneck, &parts)
 }
 
-/// The slowest worker alone, as if the network were free.
+/// As if the network were free: the slowest worker alone, or, where workers
+/// do not wait for each other, the sum of their speeds.
 pub fn no_communication(case: &Case<'_>) -> Step {
+    if let Strategy::ParameterServer(ps) = case.job.strategy
+        && ps.sync != Sync::Bsp
+    {
+        return sum_of_speeds(case);
+    }
     compute(case, true)
+}
+
+/// Workers × batch over the sum of what each does alone.
+fn sum_of_speeds(case: &Case<'_>) -> Step {
+    let speed: f64 = case
+        .classes
+        .iter()
+        .map(|c| f64::from(c.count) * f64::from(c.batch) / c.timing.step().get())
+        .sum();
+    let time = Seconds::new(case.samples() / speed);
+    let bottleneck = Bottleneck::Compute {
+        class: case.slowest(),
+        busy: time,
+    };
+    Step::new(
+        time,
+        bottleneck,
+        &[Part {
+            name: "compute",
+            time,
+        }],
+    )
 }
 
 /// Workers in step, as in the earlier work that Zeng 2023 shows in Figure 1a:
@@ -137,9 +166,18 @@ pub fn sum(case: &Case<'_>) -> Option<Step> {
             time: Seconds::new(optimizer),
         },
     ];
-    let bottleneck = Bottleneck::Compute {
-        class: case.slowest(),
-        busy: compute,
+    let bottleneck = if phase * 2.0 > compute {
+        Bottleneck::ServerLink {
+            server: 0,
+            rate: case.servers.first()?.nic,
+            bytes: transfer_bytes(case) * f64::from(case.workers),
+            busy: phase * 2.0,
+        }
+    } else {
+        Bottleneck::Compute {
+            class: case.slowest(),
+            busy: compute,
+        }
     };
     Some(Step::new(time, bottleneck, &parts))
 }

@@ -36,7 +36,7 @@ pub struct Class {
 /// A parameter server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Server {
-    /// Its share of the node's NIC.
+    /// Its node's NIC.
     pub nic: BytesPerSecond,
 }
 
@@ -158,12 +158,7 @@ impl<'a> Case<'a> {
             }
         }
         if !server_nodes.is_empty() {
-            let chosen: Vec<usize> = server_nodes
-                .iter()
-                .copied()
-                .cycle()
-                .take(wanted as usize)
-                .collect();
+            let chosen: Vec<usize> = server_nodes.iter().copied().take(wanted as usize).collect();
             case.servers = servers_on(cluster, &chosen);
         }
         Ok(case)
@@ -327,15 +322,8 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Servers on nodes; those on one node share its NIC.
+/// Servers, one a node.
 fn servers_on(cluster: &Cluster, nodes: &[usize]) -> Vec<Server> {
-    nodes
-        .iter()
-        .map(|&node| {
-            let together = nodes.iter().filter(|&&n| n == node).count();
-            Server {
-                nic: cluster.nodes[node].nic / together as f64,
-            }
-        })
-        .collect()
+    let nic = |&node: &usize| cluster.nodes[node].nic;
+    nodes.iter().map(nic).map(|nic| Server { nic }).collect()
 }

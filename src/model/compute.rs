@@ -9,7 +9,7 @@ mod accelerator;
 mod processor;
 
 use crate::calibration::Calibration;
-use crate::device::{Device, DeviceKind};
+use crate::device::{Device, DeviceKind, accelerator as accelerator_by, cpu};
 use crate::job::Precision;
 use crate::units::Seconds;
 use crate::workload::Workload;
@@ -67,6 +67,15 @@ impl Timing {
 /// Devices whose own rows the shipped parameters were fitted on.
 const FITTED: [&str; 4] = ["NVIDIA-H200", "lab-xeon-1t", "lab-xeon-2t", "lab-xeon-4t"];
 
+/// Whether a device is one of those, and not another of its name.
+fn was_measured(device: &Device) -> bool {
+    FITTED.contains(&&*device.name)
+        && match device.kind {
+            DeviceKind::Accelerator => accelerator_by(&device.name).is_ok_and(|d| *d == *device),
+            DeviceKind::Cpu => cpu(&device.name).is_ok_and(|spec| spec.cores == Some(device.cores)),
+        }
+}
+
 /// Times a workload's layers for `batch` samples on a device. `None` when
 /// nothing says what the layers compute.
 pub fn time(
@@ -96,6 +105,6 @@ pub fn time(
         }
         DeviceKind::Cpu => processor::time(&calibration.cpu, device, workload, batch),
     };
-    timing.borrowed = !FITTED.contains(&&*device.name);
+    timing.borrowed = !was_measured(device);
     Some(timing)
 }

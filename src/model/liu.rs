@@ -102,13 +102,13 @@ pub fn ready(layers: &[Layer]) -> Vec<f64> {
     moments
 }
 
-/// T_overlap, eq. 10.
+/// The overlap, eq. 10.
 pub fn overlap(layers: &[Layer]) -> f64 {
     let last = layers.len().saturating_sub(1);
     layers[..last].iter().map(|l| l.backward).sum()
 }
 
-/// T_update, eq. 9 and 16: a transfer starts when its buffer is full and the
+/// The update, eq. 9 and 16: a transfer starts when its buffer is full and the
 /// one before has ended.
 pub fn update_time(layers: &[Layer], plan: &[Send], time: &dyn Fn(f64) -> f64) -> f64 {
     let ready = ready(layers);

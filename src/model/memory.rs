@@ -38,6 +38,10 @@ impl Memory {
         strategy: &Strategy,
     ) -> Option<Self> {
         let available = device.memory?;
+        // Totals do not say what is kept for the backward pass.
+        if workload.activation_elements() == 0.0 {
+            return None;
+        }
         let parameters = workload.parameters() as f64;
         let weights = Bytes::new(2.0 * parameters * precision.parameter_bytes());
         // A parameter server keeps the optimizer's state.

@@ -86,12 +86,15 @@ impl ModelName {
     /// Whether it can answer a strategy.
     pub const fn answers(self, strategy: &Strategy) -> bool {
         match (self, strategy) {
-            (Self::Compute, Strategy::Single) => true,
-            (Self::Compute, _) | (_, Strategy::AsyncAllReduce) => false,
-            (Self::NoCommunication, _) => true,
-            (Self::Ring | Self::Osf | Self::Csf | Self::Sum, Strategy::AllReduce(_)) => true,
-            (Self::Ring | Self::Osf | Self::Csf, _) => false,
-            (_, Strategy::ParameterServer(ps)) => matches!(ps.sync, Sync::Bsp),
+            (Self::Compute, Strategy::Single)
+            | (Self::Ring | Self::Osf | Self::Csf | Self::Sum, Strategy::AllReduce(_)) => true,
+            (Self::NoCommunication, other) => !matches!(other, Strategy::AsyncAllReduce),
+            (
+                Self::Ps | Self::Zeng | Self::Synchronised | Self::Sum,
+                Strategy::ParameterServer(ps),
+            ) => {
+                matches!(ps.sync, Sync::Bsp)
+            }
             _ => false,
         }
     }

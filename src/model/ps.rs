@@ -229,14 +229,15 @@ impl<'a> Model<'a> {
             let forward_end = waiting.max(kind.unhindered(shards));
             (forward_end, forward_end + kind.pushed(shards, flow.own))
         } else {
-            let pull = shards.pull_all(flow, &self.case.servers, load, p);
+            // Nothing computes meanwhile, but bytes come no faster than the
+            // processor receives them.
+            let taken = flow.own.max(kind.handling.receive);
+            let pull = shards.pull_all(taken, &self.case.servers, load, p);
             let copy = (kind.handling.copy_in + p.copy_s_per_byte) * shards.total;
             let forward_end = pull + copy + kind.forward_total;
             let done = self.done(k, forward_end);
-            (
-                forward_end,
-                done + shards.total * flow.own + p.startup_s * shards.messages,
-            )
+            let sent = shards.total * flow.own.max(kind.handling.send);
+            (forward_end, done + sent + p.startup_s * shards.messages)
         }
     }
 

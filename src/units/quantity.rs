@@ -108,6 +108,19 @@ impl Unit {
         }
     }
 
+    /// Values that something real could have, in this unit; zero apart.
+    pub const fn plausible(self) -> std::ops::RangeInclusive<f64> {
+        match self {
+            Self::Seconds | Self::Milliseconds => 1e-9..=1e9,
+            Self::Mebibytes => 1e-3..=1e9,
+            Self::Gibibytes | Self::GigabytesPerSecond => 1e-3..=1e6,
+            Self::Gbps => 1e-3..=1e5,
+            Self::Gigahertz => 1e-2..=20.0,
+            Self::Teraflops => 1e-4..=1e6,
+            Self::None => 1e-12..=1e21,
+        }
+    }
+
     /// What would be right, for an error message.
     pub const fn expected(self) -> &'static str {
         match self {

@@ -348,6 +348,15 @@ impl Builder {
         self
     }
 
+    /// Adds a tensor of the same shape in place.
+    pub fn add_in_place(&mut self, name: impl Into<String>) -> &mut Self {
+        self.add(name);
+        if let Some(layer) = self.layers.last_mut() {
+            layer.in_place = true;
+        }
+        self
+    }
+
     /// Scales every channel by a factor of its own (squeeze and excitation).
     pub fn scale(&mut self, name: impl Into<String>, to: Shape) -> &mut Self {
         self.shape = to;

@@ -8,6 +8,12 @@ use crate::units::{Flops, Unit};
 /// Layers that one workload may have.
 pub const MAX_LAYERS: usize = 100_000;
 
+/// Tokens that one sample may have.
+const MAX_TOKENS: u64 = 1 << 20;
+
+/// Pixels a side, channels and units that SPRINT's form may have.
+const MAX_WIDTH: u64 = 1 << 16;
+
 /// A workload by name, totals, layers, profile, or SPRINT's form.
 pub fn read(field: &Field<'_>, resolve: Resolve<'_>) -> Option<Workload> {
     match field.tree() {
@@ -70,17 +76,24 @@ fn totals(field: &Field<'_>) -> Option<Workload> {
         Some(read) => Some(read?),
         None => None,
     };
-    let length = object
-        .get("sequence_length")
-        .map(|f| f.small_count(1, "tokens a sample"));
+    let length = object.get("sequence_length").map(|f| {
+        f.count_within(1, MAX_TOKENS, "tokens a sample")
+            .map(|n| n as u32)
+    });
     let length = match length {
         Some(read) => Some(read?),
         None => None,
     };
-    if object.get("parameters").is_none()
-        && let Some(name) = name
-        && catalogue::find(name).is_some()
+    let entry = name.and_then(catalogue::find);
+    if let (Some(entry), Some(length)) = (entry, object.get("sequence_length"))
+        && entry.sequence_length.is_none()
     {
+        length.problem("no `sequence_length` for a network that reads images", None);
+    }
+    let only_named = ["parameters", "forward_flops", "tensors"]
+        .iter()
+        .all(|key| object.get(key).is_none());
+    if let (true, Some(name), Some(_)) = (only_named, name, entry) {
         return named(field, name, length);
     }
     let parameters = object
@@ -106,10 +119,7 @@ fn totals(field: &Field<'_>) -> Option<Workload> {
 }
 
 fn layers(field: &Field<'_>) -> Option<Workload> {
-    let object = field.object(
-        "a workload of layers",
-        &["name", "layers", "sequence_length"],
-    )?;
+    let object = field.object("a workload of layers", &["name", "layers"])?;
     let name = object.get("name").map(|f| f.text("a name"));
     let list = object.get("layers")?;
     let items = list.items("a list of layers, in forward order");
@@ -221,10 +231,10 @@ fn sprint(field: &Field<'_>) -> Option<Workload> {
     let inner = form.object("a network of SPRINT's form", &keys)?;
     let image = inner
         .require("image", "the side of the square input image")
-        .and_then(|f| f.count(3, "pixels"));
+        .and_then(|f| f.count_within(3, MAX_WIDTH, "pixels"));
     let channels = inner
         .get("channels")
-        .map_or(Some(3), |f| f.count(1, "channels"));
+        .map_or(Some(3), |f| f.count_within(1, MAX_WIDTH, "channels"));
     let list = inner.require("convolutions", "the convolutions, in order");
     let convolutions: Option<Vec<_>> = list.as_ref().map(|f| {
         f.items("a list of {channels, pool}")
@@ -233,7 +243,7 @@ fn sprint(field: &Field<'_>) -> Option<Workload> {
                 let object = f.object("a convolution", &["channels", "pool"])?;
                 let out = object
                     .require("channels", "output channels")
-                    .and_then(|f| f.count(1, "channels"));
+                    .and_then(|f| f.count_within(1, MAX_WIDTH, "channels"));
                 let pool = object.get("pool").map_or(Some(false), |f| f.flag());
                 Some(catalogue::SprintConvolution {
                     channels: out?,
@@ -245,7 +255,7 @@ fn sprint(field: &Field<'_>) -> Option<Workload> {
     let connected: Option<Vec<u64>> = inner.get("fully_connected").map_or(Some(Vec::new()), |f| {
         f.items("a list of layer widths")
             .iter()
-            .map(|f| f.count(1, "units"))
+            .map(|f| f.count_within(1, MAX_WIDTH, "units"))
             .collect()
     });
     let built = catalogue::sprint(channels?, image?, &convolutions?, &connected?);

@@ -37,9 +37,8 @@ impl Totals {
         }
         let entry = self.name.as_deref().and_then(catalogue::find);
         let mut workload = match entry {
-            Some(entry) if self.tensors.is_none() => self.scaled(entry.build(self.sequence_length)),
-            Some(entry) => self.even(Some(entry.build(self.sequence_length).forward_flops())),
-            None => self.even(None),
+            Some(entry) => self.scaled(entry.build(self.sequence_length)),
+            None => self.even(),
         };
         if let Some(name) = &self.name {
             workload.name.clone_from(name);
@@ -64,13 +63,13 @@ impl Totals {
     }
 
     /// Equal layers: nothing is known of the shape.
-    fn even(&self, lent_flops: Option<Flops>) -> Workload {
+    fn even(&self) -> Workload {
         let tensors = self
             .tensors
             .unwrap_or(UNKNOWN_TENSORS)
             .min(self.parameters as u32)
             .max(1);
-        let flops = self.forward_flops.or(lent_flops);
+        let flops = self.forward_flops;
         let share = 1.0 / f64::from(tensors);
         let mut before = 0;
         let layers = (1..=tensors)

@@ -225,7 +225,7 @@ fn a_node_list_without_a_usable_node_says_why() {
     says(
         &said,
         &[
-            "2 nodes, none of them usable",
+            "none of the nodes can compute",
             "a: nothing says what it computes with",
             "b: cordoned",
             "stepcast.dev/accelerator",
@@ -233,7 +233,7 @@ fn a_node_list_without_a_usable_node_says_why() {
     );
     says(
         &complaint("no-items", JOB, "kind: List\nitems: []\n", &[]),
-        &["the list is empty"],
+        &["there are no nodes"],
     );
 }
 

@@ -41,7 +41,10 @@ fn the_short_form_expands_counts_and_keeps_file_order() {
 fn a_missing_nic_takes_the_default_with_a_warning() {
     let cluster = read("nodes: [{name: a, accelerators: {type: t4}}]");
     assert_eq!(cluster.nodes[0].nic.gbit(), 10.0);
-    assert_eq!(cluster.warnings, ["node a: no `nic_gbps`; taking 10 Gb/s"]);
+    assert_eq!(
+        cluster.all_warnings(),
+        ["node a: no `nic_gbps`; taking 10 Gb/s"]
+    );
 }
 
 #[test]
@@ -75,9 +78,12 @@ fn own_labels_win_over_vendor_cloud_and_allocatable() {
     assert_eq!(node.workers(), 2);
     assert_eq!(node.nic.gbit(), 25.0);
     assert!(
-        cluster.warnings.iter().any(|w| w.contains("Tesla-T4")),
+        cluster
+            .all_warnings()
+            .iter()
+            .any(|w| w.contains("Tesla-T4")),
         "{:?}",
-        cluster.warnings
+        cluster.all_warnings()
     );
 }
 
@@ -108,7 +114,15 @@ fn shared_gpus_count_once_and_slices_are_refused() {
         ),
     }
     .read(&Defaults::default());
-    assert!(sliced.is_err_and(|e| e.to_string().contains("none of them usable")));
+    let sliced = sliced.expect("read all the same");
+    assert!(
+        sliced.nodes[0]
+            .unusable
+            .as_deref()
+            .is_some_and(|why| why.contains("MIG slice")),
+        "{:?}",
+        sliced.nodes[0]
+    );
 }
 
 #[test]
@@ -124,4 +138,74 @@ fn cordoned_and_unready_nodes_take_no_work() {
     assert_eq!(cluster.nodes[0].unusable.as_deref(), Some("cordoned"));
     assert_eq!(cluster.nodes[1].unusable, None);
     assert_eq!(cluster.nodes[1].transport, Transport::Rdma);
+}
+
+fn one(labels: &str, rest: &str) -> Node {
+    read(&list(labels, rest)).nodes.remove(0)
+}
+
+#[test]
+fn gpus_that_nobody_names_do_not_become_processors() {
+    let node = one(
+        "feature.node.kubernetes.io/cpu-model.vendor_id: Intel, feature.node.kubernetes.io/cpu-model.family: \"6\", feature.node.kubernetes.io/cpu-model.id: \"85\"",
+        "  status: {allocatable: {nvidia.com/gpu: \"4\", cpu: \"32\"}}\n",
+    );
+    assert!(node.cpu.is_some());
+    assert!(
+        node.unusable
+            .is_some_and(|why| why.contains("nothing says of which type"))
+    );
+    let mixed = one(
+        "nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB, nvidia.com/gpu.count: \"8\"",
+        "  status: {allocatable: {nvidia.com/gpu: \"0\", nvidia.com/mig-1g.5gb: \"56\"}}\n",
+    );
+    assert!(mixed.unusable.is_some_and(|why| why.contains("MIG")));
+    let control = one(
+        "stepcast.dev/cpu: intel-skylake-sp",
+        "  spec: {taints: [{key: node-role.kubernetes.io/control-plane, effect: NoSchedule}]}\n",
+    );
+    assert_eq!(control.unusable.as_deref(), Some("runs the control plane"));
+}
+
+#[test]
+fn labels_state_which_variant_and_what_is_misspelt() {
+    let node = one(
+        "nvidia.com/gpu.product: Tesla-V100-SXM2, nvidia.com/gpu.memory: \"32768\", stepcast.dev/nic-gpbs: \"10\"",
+        "",
+    );
+    assert_eq!(
+        &*node.device().expect("a device").name,
+        "Tesla-V100-SXM2-32GB"
+    );
+    assert!(
+        node.warnings
+            .iter()
+            .any(|w| w.contains("did you mean stepcast.dev/nic-gbps")),
+        "{:?}",
+        node.warnings
+    );
+    let azure = one(
+        "kubernetes.azure.com/accelerator: nvidia, node.kubernetes.io/instance-type: Standard_ND96asr_v4",
+        "",
+    );
+    assert_eq!(azure.workers(), 8);
+    assert!(
+        !azure.warnings.iter().any(|w| w.contains("not a known")),
+        "{:?}",
+        azure.warnings
+    );
+}
+
+#[test]
+fn processors_stay_out_where_others_have_accelerators() {
+    let text = format!(
+        "{}- kind: Node\n  metadata: {{name: cpu, labels: {{stepcast.dev/cpu: intel-skylake-sp, stepcast.dev/nic-gbps: \"10\"}}}}\n",
+        list(
+            "nvidia.com/gpu.product: Tesla-T4, stepcast.dev/nic-gbps: \"10\"",
+            ""
+        )
+    );
+    let cluster = read(&text);
+    assert_eq!(cluster.nodes[0].unusable, None);
+    assert!(cluster.nodes[1].unusable.is_some());
 }

@@ -1,4 +1,4 @@
-//! The `ring` model against the lab's DDP rows and the public 10 GbE rows.
+//! The `ring` model against the lab's DDP rows and public rows.
 
 use crate::lab_rows::{self, Row};
 use std::sync::Arc;

@@ -18,7 +18,15 @@ const NETWORKS: [&str; 6] = [
     "mobilenet_v2",
     "densenet121",
 ];
-const DEVICES: [&str; 4] = ["Tesla-T4", "NVIDIA-H200", "Quadro-RTX-4000", "Tesla-K80"];
+/// What computes, with `#` for how many.
+const DEVICES: [&str; 6] = [
+    "accelerators: {type: Tesla-T4, count: #}",
+    "accelerators: {type: NVIDIA-H200, count: #}",
+    "accelerators: {type: Quadro-RTX-4000, count: #}",
+    "accelerators: {type: Tesla-K80, count: #}",
+    "cpu: {type: lab-xeon-1t}",
+    "cpu: {type: xeon-e5-2660, cores: 8}, transport: rdma",
+];
 
 /// A worker node.
 #[derive(Clone, Debug)]
@@ -57,11 +65,8 @@ impl Bed {
             let _ = writeln!(text, "- {{name: s{i}, role: server, nic_gbps: {nic}}}");
         }
         for (i, w) in self.workers.iter().enumerate() {
-            let _ = writeln!(
-                text,
-                "- {{name: w{i}, accelerators: {{type: {}, count: {}}}, nic_gbps: {}}}",
-                w.device, w.accelerators, w.nic
-            );
+            let device = w.device.replace('#', &w.accelerators.to_string());
+            let _ = writeln!(text, "- {{name: w{i}, {device}, nic_gbps: {}}}", w.nic);
         }
         ClusterFile {
             name: "bed",
@@ -180,6 +185,15 @@ proptest! {
     }
 
     #[test]
+    fn overlap_is_never_slower(bed in bed()) {
+        let mut overlapped = bed;
+        overlapped.strategy.overlap = true;
+        let with = overlapped.step();
+        overlapped.strategy.overlap = false;
+        prop_assert!(with <= overlapped.step() * SLACK);
+    }
+
+    #[test]
     fn another_worker_never_shortens_the_step(bed in bed(), more in worker()) {
         let before = bed.step();
         let mut larger = bed;
@@ -205,6 +219,62 @@ proptest! {
         let answer = one.ask(ModelName::Ps);
         prop_assert!(answer.speedup <= SLACK, "{}", answer.speedup);
         prop_assert_eq!(answer.workers, 1);
+    }
+}
+
+/// More cores and lower precision never train slower (beyond a little
+/// synchronisation, which real hosts pay too).
+#[test]
+fn more_hardware_is_not_slower() {
+    let step = |device: &str, precision: Precision| {
+        let mut job = Bed {
+            network: "resnet50",
+            batch: 32,
+            workers: Vec::new(),
+            servers: Vec::new(),
+            strategy: ParameterServer::default(),
+        }
+        .job();
+        job.strategy = JobStrategy::Single;
+        job.precision = precision;
+        let text = format!("nodes: [{{name: a, {device}, nic_gbps: 10}}]");
+        let file = ClusterFile {
+            name: "one",
+            text: &text,
+        };
+        let cluster = file
+            .read(&Defaults::default())
+            .unwrap_or_else(|e| panic!("{e}"));
+        predict(&Query {
+            job: &job,
+            cluster: &cluster,
+            selection: &Selection::default(),
+            model: None,
+            baseline: None,
+            calibration: Calibration::shipped(),
+        })
+        .unwrap_or_else(|e| panic!("{e}"))
+        .step
+        .time
+        .get()
+    };
+    let mut last = f64::INFINITY;
+    for cores in [1, 2, 4, 8, 16, 32, 64] {
+        let time = step(
+            &format!("cpu: {{type: epyc-7763, cores: {cores}}}"),
+            Precision::Fp32,
+        );
+        assert!(time < last * 1.02, "{cores} cores: {time} after {last}");
+        last = time;
+    }
+    for device in stepcast::device::accelerators() {
+        let on = format!("accelerators: {{type: {}}}", device.name);
+        let (single, mixed) = (step(&on, Precision::Fp32), step(&on, Precision::Amp));
+        assert!(
+            mixed <= single * 1.1,
+            "{}: amp {mixed}, fp32 {single}",
+            device.name
+        );
     }
 }
 

@@ -14,6 +14,7 @@ mod lab_rows;
 mod laws;
 mod planning;
 mod protocol;
+mod ps_exact;
 mod purity;
 mod reproduce;
 mod ring_laws;

@@ -21,6 +21,22 @@ const SINGLE_LANE_GAIN: f64 = 1.4;
 /// No kernel fills more of a peak than this.
 const MOST_OF_PEAK: f64 = 0.95;
 
+/// Generations without matrix units, whatever their 16-bit peak.
+const NO_MATRIX_UNITS: [&str; 6] = ["kepler", "maxwell", "pascal", "gcn5", "vega", "rdna2"];
+
+/// fp32 lanes of a multiprocessor.
+fn lanes(architecture: &str) -> f64 {
+    match architecture {
+        "kepler" => 192.0,
+        "volta" | "turing" | "ampere-ga100" => 64.0,
+        amd if amd.starts_with("cdna") || amd.starts_with("gcn") || amd.starts_with("vega") => 64.0,
+        _ => 128.0,
+    }
+}
+
+/// Multiprocessors of the H200, on which the parameters were fitted.
+const H200_MULTIPROCESSORS: f64 = 132.0;
+
 /// Size factor of layers whose shape nobody gave: a typical one.
 const UNKNOWN_SIZE: f64 = 0.75;
 
@@ -44,13 +60,31 @@ struct Rates<'a> {
     /// Weights are cast each step.
     autocast: bool,
     activation_bytes: f64,
+    /// Channels at which batch normalisation has half its bandwidth here.
+    norm_half_channels: f64,
+}
+
+/// Whether a device has matrix units for a precision.
+fn has_matrix_units(device: &Device, precision: Precision) -> bool {
+    precision != Precision::Fp32
+        && device.peak(precision) > device.peaks.fp32
+        && !NO_MATRIX_UNITS.contains(&&*device.architecture)
 }
 
 impl<'a> Rates<'a> {
-    fn new(p: &'a AcceleratorParameters, device: &Device, precision: Precision) -> Self {
+    fn new(
+        p: &'a AcceleratorParameters,
+        device: &Device,
+        precision: Precision,
+        matrix_units: bool,
+    ) -> Self {
         let peak_fp32 = device.peaks.fp32.get();
-        let peak = device.peak(precision).get();
-        let matrix_units = precision != Precision::Fp32 && peak > peak_fp32;
+        let plain = NO_MATRIX_UNITS.contains(&&*device.architecture);
+        let peak = if matrix_units || plain {
+            device.peak(precision).get()
+        } else {
+            peak_fp32
+        };
         let half = matches!(
             precision,
             Precision::Fp16 | Precision::Bf16 | Precision::Amp
@@ -67,7 +101,7 @@ impl<'a> Rates<'a> {
         let bandwidth = device.memory_rate.get();
         Self {
             p,
-            peak: if matrix_units { peak } else { peak_fp32 },
+            peak,
             peak_fp32,
             bandwidth,
             memory: p.memory * bandwidth,
@@ -77,6 +111,9 @@ impl<'a> Rates<'a> {
             half,
             autocast: precision == Precision::Amp,
             activation_bytes: precision.activation_bytes(),
+            norm_half_channels: p.norm_half_channels * f64::from(device.cores)
+                / lanes(&device.architecture)
+                / H200_MULTIPROCESSORS,
         }
     }
 }
@@ -99,7 +136,21 @@ pub(super) fn time(
     batch: f64,
     precision: Precision,
 ) -> Timing {
-    let rates = Rates::new(p, device, precision);
+    let plain = with_rates(&Rates::new(p, device, precision, false), workload, batch);
+    if !has_matrix_units(device, precision) {
+        return plain;
+    }
+    // Frameworks pick the faster kernels.
+    let matrix = with_rates(&Rates::new(p, device, precision, true), workload, batch);
+    if plain.step() < matrix.step() {
+        plain
+    } else {
+        matrix
+    }
+}
+
+fn with_rates(rates: &Rates<'_>, workload: &Workload, batch: f64) -> Timing {
+    let p = rates.p;
     let layers = &workload.layers;
     let costs: Vec<Cost> = layers
         .iter()
@@ -261,7 +312,7 @@ impl Rates<'_> {
             } else {
                 1.0
             };
-            channels / (channels + p.norm_half_channels) * unfused
+            channels / (channels + self.norm_half_channels) * unfused
         } else {
             1.0
         };
@@ -331,5 +382,23 @@ pub(super) fn weights(layer: &Layer) -> f64 {
         (LayerKind::Attention, _) => 0.0,
         (_, Some(gemm)) => gemm.columns * gemm.depth * gemm.groups,
         (_, None) => layer.parameters.first().map_or(0.0, |w| *w as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generations_are_spelt_as_the_catalogue_spells_them() {
+        let known = |name: &str| {
+            crate::device::accelerators()
+                .iter()
+                .any(|d| &*d.architecture == name)
+        };
+        for name in SINGLE_LANES {
+            assert!(known(name), "{name}");
+        }
+        assert!(NO_MATRIX_UNITS.iter().filter(|name| known(name)).count() >= 3);
     }
 }

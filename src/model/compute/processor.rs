@@ -4,7 +4,7 @@
 use super::Timing;
 use super::accelerator::weights;
 use crate::calibration::CpuParameters;
-use crate::device::Device;
+use crate::device::{Device, MEMORY_PER_THREAD};
 use crate::units::Seconds;
 use crate::workload::{Layer, LayerKind, Workload};
 
@@ -29,7 +29,8 @@ struct Rates<'a> {
 pub(super) fn time(p: &CpuParameters, device: &Device, workload: &Workload, batch: f64) -> Timing {
     let threads = f64::from(device.cores.max(1));
     let effective = threads / (1.0 + p.thread_loss * (threads - 1.0));
-    let bandwidth = device.memory_rate.get() / threads * effective;
+    // A thread draws what the lab's did; together no more than the socket has.
+    let bandwidth = (MEMORY_PER_THREAD.get() * effective).min(device.memory_rate.get());
     let rates = Rates {
         p,
         threads,
@@ -38,7 +39,7 @@ pub(super) fn time(p: &CpuParameters, device: &Device, workload: &Workload, batc
         bandwidth,
         memory: p.memory * bandwidth,
         clock_hz: device.clock_ghz * 1e9,
-        op: p.op_s + p.thread_sync_s * (threads - 1.0),
+        op: p.op_s + p.thread_sync_s * synchronised(threads),
     };
     let costs: Vec<(f64, f64)> = workload
         .layers
@@ -54,6 +55,13 @@ pub(super) fn time(p: &CpuParameters, device: &Device, workload: &Workload, batc
         optimizer: Seconds::new(traffic + tensor * workload.tensor_count() as f64),
         borrowed: false,
     }
+}
+
+/// Waits of one operation's barrier: one a further thread as far as was
+/// measured, then like a tree.
+fn synchronised(threads: f64) -> f64 {
+    const MEASURED: f64 = 4.0;
+    threads.min(MEASURED) - 1.0 + (threads / MEASURED).max(1.0).log2()
 }
 
 impl Rates<'_> {

@@ -186,9 +186,21 @@ fn envelope(lines: impl Iterator<Item = Line>) -> Vec<Line> {
 }
 
 /// How far, as a share of both the backward pass and the bytes, a vertex must
-/// stand out of the hull to be looked at: far below what any parameter is
-/// known to.
-const STANDS_OUT: f64 = 1e-3;
+/// stand out of what is kept: far below what any parameter is known to.
+const STANDS_OUT: f64 = 5e-4;
+
+/// A gradient as a server's queue sees it.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    ready: f64,
+    bytes: f64,
+    layer: usize,
+}
+
+/// Twice the area of a triangle, negative where `b` stands out upwards.
+fn turn(a: Point, b: Point, c: Point) -> f64 {
+    (b.ready - a.ready) * (c.bytes - a.bytes) - (b.bytes - a.bytes) * (c.ready - a.ready)
+}
 
 /// The gradients at which the queue of a server may be decided: vertices of
 /// the upper hull of (moment ready, bytes still to come), over all kinds.
@@ -196,30 +208,45 @@ const STANDS_OUT: f64 = 1e-3;
 pub(super) fn vertices(kinds: &[Kind], shards: &Shards, server: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = Vec::new();
     for kind in kinds {
-        let mut hull: Vec<(f64, f64, usize)> = Vec::new();
-        let flat = STANDS_OUT * kind.backward_total * shards.server_bytes[server];
+        let mut hull: Vec<Point> = Vec::new();
         for layer in (0..shards.len()).rev().filter(|&l| shards.on(server, l)) {
-            let point = (
-                kind.ready(shards, layer),
-                shards.bytes_from(server, layer),
+            let point = Point {
+                ready: kind.ready(shards, layer),
+                bytes: shards.bytes_from(server, layer),
                 layer,
-            );
+            };
             while let [.., a, b] = hull.as_slice() {
-                let cross = (b.0 - a.0) * (point.1 - a.1) - (b.1 - a.1) * (point.0 - a.0);
-                if cross < -flat {
+                if turn(*a, *b, point) < 0.0 {
                     break;
                 }
                 hull.pop();
             }
             hull.push(point);
         }
-        for (_, _, layer) in hull {
-            if !kept.contains(&layer) {
-                kept.push(layer);
-            }
-        }
+        let flat = STANDS_OUT * kind.backward_total * shards.server_bytes[server];
+        keep(&hull, flat, &mut kept);
     }
     kept
+}
+
+/// Keeps both ends of a stretch of hull, and whatever stands out between.
+fn keep(hull: &[Point], flat: f64, kept: &mut Vec<usize>) {
+    let (Some(first), Some(last)) = (hull.first(), hull.last()) else {
+        return;
+    };
+    for end in [first, last] {
+        if !kept.contains(&end.layer) {
+            kept.push(end.layer);
+        }
+    }
+    let inner = 1..hull.len().saturating_sub(1);
+    let out = |i: usize| -turn(*first, hull[i], *last);
+    if let Some(most) = inner.max_by(|&a, &b| out(a).total_cmp(&out(b)))
+        && out(most) > flat
+    {
+        keep(&hull[..=most], flat, kept);
+        keep(&hull[most..], flat, kept);
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The weights as the servers hold them: layers whole, each on the server
 //! that is least loaded so far.
 
-use super::Flow;
 use crate::calibration::TransferParameters;
 use crate::job::{Fusion, Precision};
 use crate::model::case::Server;
@@ -145,15 +144,16 @@ impl Shards {
         load * self.server_upto[layer] / rate + p.startup_s * self.server_counts_upto[layer]
     }
 
-    /// When everything is pulled, with nothing computing meanwhile.
+    /// When everything is pulled, with nothing computing meanwhile; a byte
+    /// takes `own` seconds on the worker's side.
     pub(super) fn pull_all(
         &self,
-        flow: &Flow,
+        own: f64,
         servers: &[Server],
         load: f64,
         p: &TransferParameters,
     ) -> f64 {
-        let own = self.total * flow.own + p.startup_s * self.messages;
+        let own = self.total * own + p.startup_s * self.messages;
         let shared = servers.iter().enumerate().map(|(s, server)| {
             load * self.server_bytes[s] / (server.nic.get() * p.goodput)
                 + p.startup_s * self.server_messages[s]

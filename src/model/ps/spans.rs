@@ -67,7 +67,8 @@ impl Model<'_> {
             }
         };
         if !self.strategy.overlap {
-            let pulled = shards.pull_all(&flow, &self.case.servers, load, p)
+            let taken = flow.own.max(handling.receive);
+            let pulled = shards.pull_all(taken, &self.case.servers, load, p)
                 + (handling.copy_in + p.copy_s_per_byte) * shards.total;
             let forward = pulled + times.forward_total;
             let backward = forward + times.backward_total;

@@ -46,7 +46,8 @@ fn network(
             let from = b.shape();
             body(&mut b, &name, width, stride);
             shortcut(&mut b, &name, from, expansion * width, stride);
-            b.add(format!("{name}.add")).relu(format!("{name}.relu"));
+            b.add_in_place(format!("{name}.add"))
+                .relu(format!("{name}.relu"));
         }
     }
     b.adaptive_pool("avgpool", 1)

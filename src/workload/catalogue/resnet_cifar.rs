@@ -21,7 +21,8 @@ pub(super) fn resnet18() -> Workload {
             b.conv(format!("{name}.conv2"), Conv::same(width, 3))
                 .batch_norm(format!("{name}.bn2"));
             shortcut(&mut b, &name, from, width, stride);
-            b.add(format!("{name}.add")).relu(format!("{name}.relu"));
+            b.add_in_place(format!("{name}.add"))
+                .relu(format!("{name}.relu"));
         }
     }
     b.adaptive_pool("avgpool", 1)
