@@ -11,11 +11,13 @@ mod name;
 mod prediction;
 pub mod ps;
 pub mod ring;
+mod span;
 pub mod zeng;
 
-pub use answer::{PredictError, Query, predict, step_of};
+pub use answer::{PredictError, Query, predict, predict_placed, step_of};
 pub use case::{Case, CaseError, Class, Group, Server, Timings};
 pub use compute::Timing;
 pub use memory::Memory;
 pub use name::ModelName;
 pub use prediction::{Baseline, Bottleneck, Carrier, Finish, Interval, Part, Prediction, Step};
+pub use span::{Span, Track};

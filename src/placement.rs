@@ -3,6 +3,7 @@
 use crate::cluster::{Cluster, Node, Role};
 use crate::input::near;
 use crate::job::{Batch, Job, Strategy};
+use std::collections::{HashMap, HashSet};
 
 /// What the asker wants of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,6 +106,27 @@ impl Placement {
         self.nodes.iter().map(|p| p.workers as usize).sum()
     }
 
+    /// The first `workers` of nodes in this order, all of theirs when absent.
+    pub fn on_nodes(job: &Job, cluster: &Cluster, order: &[usize], workers: Option<usize>) -> Self {
+        let mut left = workers.unwrap_or(usize::MAX);
+        let mut nodes = Vec::new();
+        for &node in order {
+            let taken = (cluster.nodes[node].workers() as usize).min(left);
+            left -= taken;
+            if taken > 0 {
+                nodes.push(Placed {
+                    node,
+                    workers: taken as u32,
+                });
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        let servers = servers(job, cluster, &nodes, None);
+        Self { nodes, servers }
+    }
+
     /// Takes workers in order, and gives the job its servers.
     pub fn select(
         job: &Job,
@@ -140,19 +162,10 @@ impl Placement {
         if wanted > available {
             return Err(PlacementError::TooMany { wanted, available });
         }
-        let mut left = wanted as u32;
-        let nodes: Vec<Placed> = candidates
-            .iter()
-            .map_while(|&node| {
-                let workers = cluster.nodes[node].workers().min(left);
-                left -= workers;
-                (workers > 0 || left > 0).then_some(Placed { node, workers })
-            })
-            .filter(|placed| placed.workers > 0)
-            .collect();
         check_batch(&job.batch, wanted)?;
-        let servers = servers(job, cluster, &nodes, selection.nodes.as_deref());
-        Ok(Self { nodes, servers })
+        let mut placement = Self::on_nodes(job, cluster, &candidates, Some(wanted));
+        placement.servers = servers(job, cluster, &placement.nodes, selection.nodes.as_deref());
+        Ok(placement)
     }
 }
 
@@ -165,16 +178,23 @@ fn candidates(cluster: &Cluster, named: Option<&[String]>) -> Result<Vec<usize>,
             })
             .collect());
     };
+    let by_name: HashMap<&str, usize> = cluster
+        .nodes
+        .iter()
+        .map(|n| n.name.as_str())
+        .zip(0..)
+        .collect();
     let mut chosen = Vec::with_capacity(named.len());
+    let mut seen = HashSet::with_capacity(named.len());
     for name in named {
-        let Some(index) = cluster.nodes.iter().position(|n| n.name == *name) else {
+        let Some(&index) = by_name.get(name.as_str()) else {
             let known = cluster.nodes.iter().map(|n| n.name.as_str());
             return Err(PlacementError::UnknownNode {
                 name: name.clone(),
                 near: near(name, known).into_iter().map(str::to_owned).collect(),
             });
         };
-        if chosen.contains(&index) {
+        if !seen.insert(index) {
             return Err(PlacementError::Twice(name.clone()));
         }
         chosen.push(index);

@@ -1,7 +1,6 @@
 //! A predicted step as a trace that Chrome and Perfetto open.
 
-use crate::model::Case;
-use crate::model::ps::{Span, Track};
+use crate::model::{Case, Span, Track};
 use crate::units::Seconds;
 use serde_json::{Value, json};
 
@@ -52,12 +51,17 @@ pub fn chrome_trace(case: &Case<'_>, spans: &[Span]) -> String {
         ));
         events.push(name("thread_name", servers, Some(0), "update".into()));
     }
+    if spans.iter().any(|s| s.track == Track::Collective) {
+        events.push(name("process_name", servers, None, "all workers".into()));
+        events.push(name("thread_name", servers, Some(1), "all-reduce".into()));
+    }
     for span in spans {
         let (process, thread, category) = match span.track {
             Track::Pull(k) => (k, 0, "pull"),
             Track::Compute(k) => (k, 1, "compute"),
             Track::Push(k) => (k, 2, "push"),
             Track::Server => (servers, 0, "update"),
+            Track::Collective => (servers, 1, "all-reduce"),
         };
         events.push(json!({
             "ph": "X",

@@ -5,7 +5,7 @@ use super::files::{Asked, Failure};
 use super::output;
 use super::view::PredictionView;
 use crate::job::{Batch, Job};
-use crate::model::{Case, ModelName, Prediction, Query, Timings, predict, ps};
+use crate::model::{Case, ModelName, Prediction, Query, Timings, predict, ps, ring};
 use crate::placement::Placement;
 use crate::timeline;
 use std::fmt::Write;
@@ -59,11 +59,12 @@ fn write_timeline(path: &Path, asked: &Asked, model: ModelName) -> Result<(), Fa
     )?;
     let spans = match model {
         ModelName::Ps => ps::Model::new(&case).map(|mut m| m.spans()),
+        ModelName::Ring => ring::Model::new(&case).map(|m| m.spans()),
         ModelName::Compute => Some(timeline::alone(&case)),
         _ => None,
     };
     let spans = spans.ok_or_else(|| {
-        format!("the model `{model}` has no timeline\n  hint: `ps` and `compute` do")
+        format!("the model `{model}` has no timeline\n  hint: `ps`, `ring` and `compute` do")
     })?;
     let trace = timeline::chrome_trace(&case, &spans);
     std::fs::write(path, trace)

@@ -82,8 +82,16 @@ fn why_not(model: &str, strategy: &str) -> String {
 
 /// Answers a question.
 pub fn predict(query: &Query<'_>) -> Result<Prediction, PredictError> {
+    let placement = Placement::select(query.job, query.cluster, query.selection)?;
+    predict_placed(query, &placement)
+}
+
+/// Answers a question about given nodes; the selection is not looked at.
+pub fn predict_placed(
+    query: &Query<'_>,
+    placement: &Placement,
+) -> Result<Prediction, PredictError> {
     let job = query.job;
-    let placement = Placement::select(job, query.cluster, query.selection)?;
     if job.strategy == Strategy::Single && placement.workers() > 1 {
         return Err(PredictError::SingleOnly(placement.workers()));
     }
@@ -97,7 +105,7 @@ pub fn predict(query: &Query<'_>) -> Result<Prediction, PredictError> {
         job,
         query.cluster,
         query.calibration,
-        &placement,
+        placement,
         &mut timings,
     )?;
     let step = step_of(model, &case).ok_or_else(|| PredictError::WrongModel {
@@ -112,8 +120,8 @@ pub fn predict(query: &Query<'_>) -> Result<Prediction, PredictError> {
         let alone = baseline_samples / baseline.iteration_time.get();
         samples / step.time.get() / alone
     };
-    let mut warnings = used_warnings(query, &placement);
-    warnings.extend(case_warnings(&case, &placement));
+    let mut warnings = used_warnings(query, placement);
+    warnings.extend(case_warnings(&case, placement));
     let memory = tightest_memory(&case);
     if let Some(memory) = memory.filter(|m| !m.fits()) {
         warnings.push(format!(
@@ -125,7 +133,7 @@ pub fn predict(query: &Query<'_>) -> Result<Prediction, PredictError> {
         model,
         workers: placement.workers(),
         samples,
-        bottleneck: words(&step, &case, &placement),
+        bottleneck: words(&step, &case, placement),
         speedup,
         baseline,
         interval: interval(&case, &step),
@@ -133,7 +141,7 @@ pub fn predict(query: &Query<'_>) -> Result<Prediction, PredictError> {
         memory,
         finish: job
             .steps
-            .map(|steps| finish(steps, &step, query.cluster, &placement)),
+            .map(|steps| finish(steps, &step, query.cluster, placement)),
         step,
         warnings,
     })

@@ -10,8 +10,6 @@ mod kind;
 mod shards;
 mod spans;
 
-pub use spans::{Span, Track};
-
 use self::kind::{Handling, Kind};
 use self::shards::Shards;
 use super::case::{Case, Class};

@@ -13,6 +13,7 @@ pub use messages::Message;
 use super::case::Case;
 use super::compute::Timing;
 use super::prediction::{Bottleneck, Part, Step};
+use super::span::{Span, Track};
 use crate::calibration::CollectiveParameters;
 use crate::job::{AllReduce, Fusion, Strategy};
 use crate::units::{Bytes, Seconds};
@@ -33,6 +34,26 @@ fn expected_largest(count: f64) -> f64 {
     }
 }
 
+/// A message as the recurrence sees it.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    /// Share of the backward pass that is done when it is ready.
+    share: f64,
+    /// What it waits after that: for copies into buckets, and held back.
+    after: f64,
+    /// How long it takes alone.
+    alone: f64,
+    /// The same while the backward pass computes.
+    slowed: f64,
+    /// Copies out of buckets from this one on.
+    copies: f64,
+    bytes: f64,
+    wait: f64,
+}
+
+/// Computation that a collective slows down by less than this is not slowed.
+const NO_SLOWDOWN: f64 = 1e-3;
+
 /// A case prepared for many predictions.
 #[derive(Clone, Debug)]
 pub struct Model<'a> {
@@ -45,6 +66,10 @@ pub struct Model<'a> {
     /// Compute time and workers of each class, slowest first.
     slow_first: Vec<(f64, f64)>,
     messages: Vec<Message>,
+    /// What the recurrence needs of each message.
+    sends: Vec<Sending>,
+    /// How long all messages take one after the other.
+    carried: f64,
     bytes: f64,
     forward: f64,
     backward: f64,
@@ -71,6 +96,25 @@ impl<'a> Model<'a> {
             strategy.compression,
         );
         let messages = messages::plan(&ready, &strategy, &cost);
+        let copy = cost::copy_s_per_byte(case, slowest);
+        let bytes: f64 = ready.iter().map(|g: &Gradient| g.bytes).sum();
+        let mut upto = 0.0;
+        let sends: Vec<Sending> = messages
+            .iter()
+            .map(|m| {
+                upto += m.bytes;
+                let alone = cost.time(m.bytes);
+                Sending {
+                    share: m.share,
+                    after: copy * upto + m.wait,
+                    alone,
+                    slowed: alone * (1.0 + p.transfer_slowdown),
+                    copies: copy * (bytes - upto + m.bytes),
+                    bytes: m.bytes,
+                    wait: m.wait,
+                }
+            })
+            .collect();
         let optimizer = case.classes.iter().map(|c| c.timing.optimizer.get());
         let mut slow_first: Vec<(f64, f64)> = case
             .classes
@@ -84,13 +128,15 @@ impl<'a> Model<'a> {
             p,
             slowest,
             slow_first,
-            bytes: ready.iter().map(|g: &Gradient| g.bytes).sum(),
+            bytes,
             messages,
+            carried: sends.iter().map(|s| s.alone).sum(),
+            sends,
             cost,
             forward: timing.forward_total().get(),
             backward: timing.backward_total().get(),
             optimizer: optimizer.fold(0.0, f64::max),
-            copy: cost::copy_s_per_byte(case, slowest),
+            copy,
         })
     }
 
@@ -114,11 +160,7 @@ impl<'a> Model<'a> {
         } else {
             self.distributed(forward, backward)
         };
-        let busy = self
-            .messages
-            .iter()
-            .map(|m| self.cost.time(m.bytes))
-            .sum::<f64>();
+        let busy = self.carried;
         let bottleneck = if busy > forward + backward && self.case.workers > 1 {
             Bottleneck::AllReduce {
                 over: self.cost.carrier(),
@@ -207,17 +249,59 @@ impl<'a> Model<'a> {
         if let (Fusion::Partition { .. }, true) = (self.strategy.fusion, self.strategy.overlap) {
             // Parts of early layers overtake and run into the next forward
             // pass, so that computation and collective only bound each other.
-            let carried: f64 = self.messages.iter().map(|m| self.cost.time(m.bytes)).sum();
+            let carried = self.carried;
             return self.p.part_s * self.messages.len() as f64 + compute.max(carried);
         }
         if !self.strategy.overlap {
-            let carried: f64 = self.messages.iter().map(|m| self.cost.time(m.bytes)).sum();
+            let carried = self.carried;
             return compute + carried + 2.0 * self.copy * self.bytes;
         }
         // Only the last of several accumulated backward passes overlaps.
         let passes = f64::from(self.strategy.accumulation);
         let before = backward * (1.0 - 1.0 / passes);
-        forward + before + self.overlapped(backward / passes) + self.optimizer
+        forward + before + self.overlapped(backward / passes, |_, _, _| ()) + self.optimizer
+    }
+
+    /// The step as spans of time: the slowest worker's passes, each message,
+    /// the optimizer. They end with the step.
+    pub fn spans(&self) -> Vec<Span> {
+        let waiting = self.waiting();
+        let (forward, backward) = (self.forward * waiting, self.backward * waiting);
+        let time = self.step().time.get();
+        let updating = time - self.optimizer;
+        let compute = Track::Compute(self.slowest);
+        let mut spans = vec![Span::between(compute, "forward", 0.0, forward)];
+        let mut end = forward + backward;
+        let mut add = |index: usize, start: f64, end: f64| {
+            let message = &self.messages[index];
+            let name = format!(
+                "message {index}: {} tensors, {}",
+                message.tensors,
+                Bytes::new(message.bytes)
+            );
+            spans.push(Span::between(Track::Collective, name, start, end));
+        };
+        if self.case.workers > 1 {
+            let parts = matches!(self.strategy.fusion, Fusion::Partition { .. });
+            if self.strategy.overlap && !parts {
+                let passes = f64::from(self.strategy.accumulation);
+                let start = forward + backward * (1.0 - 1.0 / passes);
+                self.overlapped(backward / passes, |i, from, to| {
+                    add(i, start + from, start + to);
+                });
+            } else {
+                let mut clock = end;
+                for (i, message) in self.messages.iter().enumerate() {
+                    let after = clock + self.cost.time(message.bytes);
+                    add(i, clock.min(updating), after.min(updating));
+                    clock = after;
+                }
+            }
+            end = end.min(updating);
+        }
+        spans.push(Span::between(compute, "backward", forward, end));
+        spans.push(Span::between(compute, "optimizer", updating, time));
+        spans
     }
 
     /// From the start of the backward pass until the last gradient is back.
@@ -225,26 +309,67 @@ impl<'a> Model<'a> {
     /// `ready` is when computation reaches a message, `free` when the channel
     /// has carried the one before. While both run, computation takes
     /// 1 + h times as long and the collective 1 + a times.
-    fn overlapped(&self, backward: f64) -> f64 {
+    /// `sent` hears of each message, when it starts and when it is through.
+    fn overlapped(&self, backward: f64, mut sent: impl FnMut(usize, f64, f64)) -> f64 {
+        if self.p.compute_slowdown < NO_SLOWDOWN {
+            return self.overlapped_freely(backward, sent);
+        }
         let (h, a) = (self.p.compute_slowdown, self.p.transfer_slowdown);
         let (hindered, stretched) = (h / (1.0 + h), 1.0 - 1.0 / (1.0 + a));
         let total = backward + self.copy * self.bytes;
         let (mut ready, mut free, mut done, mut back, mut share) =
             (0.0, 0.0_f64, 0.0, 0.0_f64, 0.0);
-        for message in &self.messages {
+        for (index, message) in self.sends.iter().enumerate() {
             let work = (message.share - share) * backward + self.copy * message.bytes;
             share = message.share;
             done += work;
             ready += work + (h * work).min((free - ready).max(0.0) * hindered);
             let start = free.max(ready + message.wait);
             let left = ((total - done) * (1.0 + h) - (start - ready)).max(0.0);
-            let alone = self.cost.time(message.bytes);
+            let alone = message.alone;
             free = start + alone + stretched * (alone * (1.0 + a)).min(left);
+            sent(index, start, free);
             back = back.max(free) + self.copy * message.bytes;
         }
         let work = total - done;
         ready += work + (h * work).min((free - ready).max(0.0) * hindered);
         (ready + self.copy * self.bytes).max(back)
+    }
+
+    /// The same where collectives do not slow computation: moments are known
+    /// beforehand, and only the channel is a chain.
+    fn overlapped_freely(&self, backward: f64, mut sent: impl FnMut(usize, f64, f64)) -> f64 {
+        let stretched = 1.0 - 1.0 / (1.0 + self.p.transfer_slowdown);
+        let total = backward + self.copy * self.bytes;
+        let later = |a: f64, b: f64| if a > b { a } else { b };
+        let (mut free, mut back, mut index) = (0.0_f64, 0.0_f64, 0);
+        // While the backward pass outlasts the messages, all of each is slowed.
+        for message in &self.sends {
+            let start = later(free, message.share * backward + message.after);
+            let end = start + message.slowed;
+            if end > total {
+                break;
+            }
+            sent(index, start, end);
+            // Copied out in order, with all that waited.
+            back = later(back, end + message.copies);
+            free = end;
+            index += 1;
+        }
+        // One message straddles the end of the backward pass, and is slowed
+        // until then; it ends after it. The rest follow at their own pace.
+        for (index, message) in self.sends.iter().enumerate().skip(index) {
+            let mut start = free;
+            free += message.alone;
+            if start < total {
+                start = later(start, message.share * backward + message.after);
+                let slowed = (total - start).max(0.0).min(message.slowed);
+                free = start + message.alone + stretched * slowed;
+            }
+            sent(index, start, free);
+            back = later(back, free + message.copies);
+        }
+        (total + self.copy * self.bytes).max(back)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::pool::{PlanError, Pool};
 use super::{Ask, Taken};
-use crate::model::{Prediction, Query, predict};
-use crate::placement::Selection;
+use crate::model::{Prediction, Query, predict_placed};
+use crate::placement::{Placement, Selection};
 
 /// A worker more must bring this share of what one brings alone, or the knee
 /// is passed.
@@ -23,37 +23,29 @@ pub struct Curve {
 pub fn curve(ask: Ask<'_>) -> Result<Curve, PlanError> {
     let mut pool = Pool::new(ask)?;
     let order = greedy_order(&mut pool, ask.max_workers)?;
-    let fastest = ask.cluster.nodes[pool.fastest].name.clone();
-    let available: usize = order
-        .iter()
-        .map(|name| {
-            let node = ask.cluster.nodes.iter().find(|n| n.name == *name);
-            node.map_or(0, |n| n.workers() as usize)
-        })
-        .sum();
+    let fastest = &ask.cluster.nodes[pool.fastest].name;
+    let workers_of = |&i: &usize| ask.cluster.nodes[i].workers() as usize;
+    let available: usize = order.iter().map(workers_of).sum();
     let most = ask.max_workers.unwrap_or(available).min(available);
-    let mut selection = Selection {
-        nodes: Some(order),
-        workers: None,
+    let query = Query {
+        job: ask.job,
+        cluster: ask.cluster,
+        selection: &Selection::default(),
+        model: ask.model,
+        baseline: Some(fastest),
+        calibration: ask.calibration,
     };
     let mut points = Vec::with_capacity(most);
     for workers in 1..=most {
-        selection.workers = Some(workers);
-        points.push(predict(&Query {
-            job: ask.job,
-            cluster: ask.cluster,
-            selection: &selection,
-            model: ask.model,
-            baseline: Some(&fastest),
-            calibration: ask.calibration,
-        })?);
+        let placement = Placement::on_nodes(ask.job, ask.cluster, &order, Some(workers));
+        points.push(predict_placed(&query, &placement)?);
     }
     let knee = knee(&points.iter().map(|p| p.speedup).collect::<Vec<_>>());
     Ok(Curve { points, knee })
 }
 
 /// Nodes, each the one that adds most after those before it.
-fn greedy_order(pool: &mut Pool<'_>, max_workers: Option<usize>) -> Result<Vec<String>, PlanError> {
+fn greedy_order(pool: &mut Pool<'_>, max_workers: Option<usize>) -> Result<Vec<usize>, PlanError> {
     let mut taken: Taken = vec![0; pool.kinds.len()];
     let mut order = Vec::new();
     let most = max_workers.unwrap_or(usize::MAX);
@@ -80,7 +72,7 @@ fn greedy_order(pool: &mut Pool<'_>, max_workers: Option<usize>) -> Result<Vec<S
         order.push(node);
         taken[kind] += 1;
     }
-    Ok(pool.node_names(&order))
+    Ok(order)
 }
 
 /// The last count before a worker more stops being worthwhile.

@@ -226,23 +226,10 @@ impl<'a> Pool<'a> {
         Ok(case.samples() / step.time.get())
     }
 
-    /// Names of nodes by index.
-    pub fn node_names(&self, nodes: &[usize]) -> Vec<String> {
-        nodes
-            .iter()
-            .map(|&i| self.ask.cluster.nodes[i].name.clone())
-            .collect()
-    }
-
-    /// Names of the nodes of a plan, fastest kinds first.
-    pub fn names(&self, taken: &[u32]) -> Vec<String> {
+    /// The nodes of a plan, fastest kinds first.
+    pub fn chosen(&self, taken: &[u32]) -> Vec<usize> {
         let of = |(kind, count): (&Kind, &u32)| kind.nodes[..*count as usize].to_vec();
-        self.kinds
-            .iter()
-            .zip(taken)
-            .flat_map(of)
-            .map(|i| self.ask.cluster.nodes[i].name.clone())
-            .collect()
+        self.kinds.iter().zip(taken).flat_map(of).collect()
     }
 }
 

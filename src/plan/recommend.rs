@@ -8,8 +8,8 @@
 
 use super::Ask;
 use super::pool::{PlanError, Pool, Taken};
-use crate::model::{Prediction, Query, predict};
-use crate::placement::Selection;
+use crate::model::{Prediction, Query, predict_placed};
+use crate::placement::{Placement, Selection};
 
 /// Sets that are searched one by one.
 const EXHAUSTIVE: u64 = 4096;
@@ -90,19 +90,21 @@ pub fn recommend(ask: Ask<'_>, wish: &Wish) -> Result<Recommendation, PlanError>
     }
     let fastest = ask.cluster.nodes[pool.fastest].name.clone();
     let answer = |taken: &[u32], pool: &Pool<'_>| -> Result<Recommendation, PlanError> {
-        let nodes = pool.names(taken);
-        let selection = Selection {
-            nodes: Some(nodes.clone()),
-            workers: None,
-        };
-        let prediction = predict(&Query {
+        let chosen = pool.chosen(taken);
+        let placement = Placement::on_nodes(ask.job, ask.cluster, &chosen, None);
+        let query = Query {
             job: ask.job,
             cluster: ask.cluster,
-            selection: &selection,
+            selection: &Selection::default(),
             model: ask.model,
             baseline: Some(&fastest),
             calibration: ask.calibration,
-        })?;
+        };
+        let prediction = predict_placed(&query, &placement)?;
+        let nodes = chosen
+            .iter()
+            .map(|&i| ask.cluster.nodes[i].name.clone())
+            .collect();
         Ok(Recommendation {
             nodes,
             prediction,
@@ -173,34 +175,58 @@ impl Search {
     /// worth their gain; the last two by bisection.
     fn by_choice_of_kinds(&mut self, pool: &mut Pool<'_>) -> Result<(), PlanError> {
         let kinds = pool.kinds.len().min(MAX_KINDS);
+        let mut choices = Vec::with_capacity(1 << kinds);
         for choice in 1_u32..1 << kinds {
             let mut chosen: Vec<usize> = (0..kinds).filter(|k| choice & (1 << k) != 0).collect();
             // Fewest nodes: those with most workers first.
             chosen.sort_by_key(|&k| std::cmp::Reverse(pool.kinds[k].workers));
             let all: usize = chosen.iter().map(|&k| pool.kinds[k].nodes.len()).sum();
             let most = self.most_nodes(pool, &chosen, all);
-            if most == 0 {
-                continue;
+            if most > 0 {
+                let bound = pool.throughput(&fill(pool, &chosen, most))?;
+                choices.push((bound, chosen, most));
             }
-            let whole = fill(pool, &chosen, most);
-            let throughput = self.consider(pool, &whole)?;
+        }
+        // The fastest first, so that the others need not be looked into.
+        choices.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (bound, chosen, most) in choices {
+            let found = self.best.as_ref().map_or(0.0, |best| best.throughput);
+            if self.target.is_none() && self.objective != Objective::Cost && found >= bound {
+                break;
+            }
+            // With a gain to keep, the search below ends at all of them only
+            // if each is worth it.
+            let throughput = if self.gain.is_some() && self.target.is_none() {
+                bound
+            } else {
+                let whole = fill(pool, &chosen, most);
+                self.consider(pool, &whole)?
+            };
             if let Some(target) = self.target {
                 if throughput >= target {
                     let enough = |search: &mut Self, pool: &mut Pool<'_>, n: usize| {
                         let taken = fill(pool, &chosen, n);
                         Ok(search.consider(pool, &taken)? >= target)
                     };
-                    self.bisect(pool, most, enough)?;
+                    let fewest = self.bisect(pool, most, enough)?;
+                    let taken = fill(pool, &chosen, fewest);
+                    self.consider(pool, &taken)?;
                 }
             } else if let Some(gain) = self.gain {
                 let spent = |search: &mut Self, pool: &mut Pool<'_>, n: usize| {
                     let (less, more) = (fill(pool, &chosen, n), fill(pool, &chosen, n + 1));
                     let added = (pool.workers(&more) - pool.workers(&less)) as f64;
-                    let before = search.consider(pool, &less)?;
+                    if n == most {
+                        return Ok(true);
+                    }
+                    let before = pool.throughput(&less)?;
                     let after = pool.throughput(&more)?;
-                    Ok(n == most || after - before < gain * added)
+                    let _ = search;
+                    Ok(after - before < gain * added)
                 };
-                self.bisect(pool, most, spent)?;
+                let enough = self.bisect(pool, most, spent)?;
+                let taken = fill(pool, &chosen, enough);
+                self.consider(pool, &taken)?;
             } else if self.objective == Objective::Cost {
                 for n in [1, most / 4, most / 2].into_iter().filter(|n| *n > 0) {
                     let taken = fill(pool, &chosen, n);
@@ -217,7 +243,7 @@ impl Search {
         pool: &mut Pool<'a>,
         most: usize,
         holds: impl Fn(&mut Self, &mut Pool<'a>, usize) -> Result<bool, PlanError>,
-    ) -> Result<(), PlanError> {
+    ) -> Result<usize, PlanError> {
         let (mut low, mut high) = (1, most);
         while low < high {
             let middle = low.midpoint(high);
@@ -227,7 +253,7 @@ impl Search {
                 low = middle + 1;
             }
         }
-        holds(self, pool, low).map(|_| ())
+        Ok(low)
     }
 
     fn most_nodes(&self, pool: &Pool<'_>, chosen: &[usize], all: usize) -> usize {

@@ -163,6 +163,59 @@ fn the_timeline_ends_with_the_step() {
 }
 
 #[test]
+fn an_all_reduce_has_a_timeline_too() {
+    let scratch = Scratch::new("ring-timeline");
+    let job = scratch.write(
+        "job.yaml",
+        "workload: vgg16\nbatch_size: 8\nstrategy: all_reduce\n",
+    );
+    let cluster = scratch.write(
+        "c.yaml",
+        "nodes: [{name: a, count: 4, accelerators: {type: t4}, nic_gbps: 10}]",
+    );
+    let path = scratch.path("trace.json");
+    let output = stepcast(&[
+        "predict",
+        "-j",
+        &job,
+        "-c",
+        &cluster,
+        "--timeline",
+        &path,
+        "-o",
+        "json",
+    ]);
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let trace: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).expect("a trace")).expect("JSON");
+    let spans: Vec<(&str, f64, f64)> = trace["traceEvents"]
+        .as_array()
+        .expect("events")
+        .iter()
+        .filter(|e| e["ph"] == "X")
+        .map(|e| {
+            let at = |key: &str| e[key].as_f64().expect("a time");
+            (
+                e["cat"].as_str().expect("a category"),
+                at("ts"),
+                at("ts") + at("dur"),
+            )
+        })
+        .collect();
+    let end = spans.iter().map(|s| s.2).fold(0.0, f64::max);
+    let step = answer["iteration_time_s"].as_f64().expect("a time") * 1e6;
+    assert!((end / step - 1.0).abs() < 1e-9, "{end} against {step}");
+    let messages: Vec<_> = spans.iter().filter(|s| s.0 == "all-reduce").collect();
+    assert!(messages.len() > 3);
+    assert!(
+        messages
+            .windows(2)
+            .all(|pair| pair[0].2 <= pair[1].1 + 1e-6),
+        "one after another"
+    );
+}
+
+#[test]
 fn profiles_replace_the_compute_model() {
     let scratch = Scratch::new("profile");
     let profile = crate::fixtures::text("lab/profiles/resnet50-b1-1t.json");

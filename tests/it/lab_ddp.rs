@@ -116,4 +116,22 @@ fn ten_gigabit_rows_within_ten_percent_and_in_the_measured_order() {
     let mean = mean_error(&test, step);
     println!("ddl 10 GbE, test rows: mean error {:.2} %", mean * 100.0);
     assert!(mean <= 0.10, "{mean}");
+    let at_32: Vec<(&Row, f64)> = test
+        .iter()
+        .filter(|r| r.cluster.workers() == 32)
+        .map(|r| (r, step(r)))
+        .collect();
+    assert_eq!(at_32.len(), 7);
+    for (a, predicted_a) in &at_32 {
+        for (b, predicted_b) in &at_32 {
+            if a.step_time_s > 1.03 * b.step_time_s {
+                assert!(
+                    predicted_a > predicted_b,
+                    "{} should be slower than {}",
+                    a.id,
+                    b.id
+                );
+            }
+        }
+    }
 }

@@ -1,33 +1,8 @@
-//! The predicted step as spans of time, for a timeline.
+//! The predicted step as spans of time.
 
 use super::Model;
+use crate::model::span::{Span, Track};
 use crate::units::Seconds;
-
-/// What is busy during a span.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Track {
-    /// Weights on their way to a worker of a class.
-    Pull(usize),
-    /// The worker's device.
-    Compute(usize),
-    /// Gradients on their way from a worker.
-    Push(usize),
-    /// The servers.
-    Server,
-}
-
-/// One thing that happens.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Span {
-    /// On what.
-    pub track: Track,
-    /// What.
-    pub name: String,
-    /// From when.
-    pub start: Seconds,
-    /// How long.
-    pub length: Seconds,
-}
 
 impl Model<'_> {
     /// Spans of one worker of each class, and the server's update. They end
