@@ -8,6 +8,7 @@ pub mod compute;
 pub mod liu;
 mod memory;
 mod name;
+mod osf;
 mod prediction;
 pub mod ps;
 pub mod ring;

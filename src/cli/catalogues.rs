@@ -4,6 +4,7 @@ use super::args::{Format, ListArgs};
 use super::files::Failure;
 use super::output;
 use crate::device;
+use crate::input::{Number, Tree};
 use crate::workload::catalogue;
 use serde::Serialize;
 
@@ -146,10 +147,34 @@ fn list<T: Serialize>(
             }
             output::print(&table.to_string())
         }
-        Format::Csv => {
-            let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-            output::print(&output::csv(header, &rows))
-        }
+        Format::Csv => output::print(&records(rows)?),
         format => output::print(&output::document(&rows, format)?),
+    }
+}
+
+/// Rows as CSV with the keys and values of their JSON.
+fn records<T: Serialize>(rows: &[T]) -> Result<String, Failure> {
+    let mut header: Vec<String> = Vec::new();
+    let mut cells: Vec<Vec<String>> = Vec::new();
+    for row in rows {
+        let text = serde_yaml::to_string(row)?;
+        let Tree::Map(entries) = crate::input::parse(&text)? else {
+            continue;
+        };
+        header = entries.iter().map(|(key, _)| key.clone()).collect();
+        cells.push(entries.iter().map(|(_, value)| cell(value)).collect());
+    }
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    Ok(output::csv(&header, &cells))
+}
+
+fn cell(value: &Tree) -> String {
+    match value {
+        Tree::Null | Tree::Map(_) => String::new(),
+        Tree::Bool(b) => b.to_string(),
+        Tree::Number(Number::Integer(i)) => i.to_string(),
+        Tree::Number(Number::Float(x)) => x.to_string(),
+        Tree::Text(text) => text.clone(),
+        Tree::List(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
     }
 }

@@ -4,7 +4,7 @@ use super::args::{CurveArgs, CurveFormat, Format};
 use super::files::Failure;
 use super::output;
 use super::view::PredictionView;
-use crate::plan::{Ask, Curve, curve};
+use crate::plan::{Curve, curve};
 use crate::plot;
 use serde::Serialize;
 use std::io::IsTerminal;
@@ -23,17 +23,7 @@ pub(super) fn run(args: CurveArgs) -> Result<(), Failure> {
         output: format,
     } = args;
     let asked = question.read()?;
-    let ask = Ask {
-        job: &asked.job,
-        cluster: &asked.cluster,
-        calibration: &asked.calibration,
-        model,
-        nodes: asked.selection.nodes.as_deref(),
-        max_workers: max_workers.or(asked.selection.workers),
-    };
-    if ask.max_workers == Some(0) {
-        return Err("0 workers asked for; a curve needs at least 1".into());
-    }
+    let ask = asked.ask(model, max_workers)?;
     let curve = curve(ask)?;
     let workload = &asked.job.workload.name;
     let title = format!(

@@ -6,7 +6,9 @@ use crate::calibration::Calibration;
 use crate::cluster::{Cluster, ClusterFile, Defaults, MAX_CLUSTER_BYTES};
 use crate::input::Problems;
 use crate::job::{Job, JobFile, MAX_JOB_BYTES};
+use crate::model::ModelName;
 use crate::placement::Selection;
+use crate::plan::Ask;
 use crate::units::{BytesPerSecond, Unit, parse_quantity};
 use std::fs::File;
 use std::io::{self, Read};
@@ -28,6 +30,28 @@ pub(super) struct Asked {
     pub(super) selection: Selection,
     pub(super) calibration: Calibration,
     pub(super) baseline: Option<String>,
+}
+
+impl Asked {
+    /// The same as a question to plan with.
+    pub(super) fn ask(
+        &self,
+        model: Option<ModelName>,
+        max_workers: Option<usize>,
+    ) -> Result<Ask<'_>, Failure> {
+        let max_workers = max_workers.or(self.selection.workers);
+        if max_workers == Some(0) {
+            return Err("0 workers asked for; a step needs at least 1".into());
+        }
+        Ok(Ask {
+            job: &self.job,
+            cluster: &self.cluster,
+            calibration: &self.calibration,
+            model,
+            nodes: self.selection.nodes.as_deref(),
+            max_workers,
+        })
+    }
 }
 
 impl Question {

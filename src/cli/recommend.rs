@@ -5,7 +5,7 @@ use super::files::Failure;
 use super::output;
 use super::predict::sheet;
 use super::view::PredictionView;
-use crate::plan::{Ask, Wish, recommend};
+use crate::plan::{Wish, recommend};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -39,17 +39,7 @@ pub(super) fn run(args: RecommendArgs) -> Result<(), Failure> {
         }
     }
     let asked = question.read()?;
-    let ask = Ask {
-        job: &asked.job,
-        cluster: &asked.cluster,
-        calibration: &asked.calibration,
-        model,
-        nodes: asked.selection.nodes.as_deref(),
-        max_workers: max_workers.or(asked.selection.workers),
-    };
-    if ask.max_workers == Some(0) {
-        return Err("0 workers allowed; a step needs at least 1".into());
-    }
+    let ask = asked.ask(model, max_workers)?;
     let wish = Wish {
         objective: objective.into(),
         target_speedup,

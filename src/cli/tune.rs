@@ -5,7 +5,7 @@ use super::files::Failure;
 use super::output;
 use super::predict::headline;
 use super::view::PredictionView;
-use crate::plan::{Ask, Suggestion, tune};
+use crate::plan::{Suggestion, tune};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -44,14 +44,7 @@ pub(super) fn run(args: TuneArgs) -> Result<(), Failure> {
         output: format,
     } = args;
     let asked = question.read()?;
-    let ask = Ask {
-        job: &asked.job,
-        cluster: &asked.cluster,
-        calibration: &asked.calibration,
-        model: None,
-        nodes: None,
-        max_workers: None,
-    };
+    let ask = asked.ask(None, None)?;
     let (now, suggestions) = tune(ask, &asked.selection)?;
     match format {
         Format::Table => {

@@ -3,9 +3,9 @@
 
 use super::baseline;
 use super::case::{Case, CaseError, Timings};
-use super::liu;
 use super::memory::Memory;
 use super::name::ModelName;
+use super::osf;
 use super::prediction::{Baseline, Bottleneck, Carrier, Finish, Interval, Prediction, Step};
 use super::ps;
 use super::ring;
@@ -156,8 +156,8 @@ pub fn step_of(model: ModelName, case: &Case<'_>) -> Option<Step> {
         ModelName::Compute | ModelName::NoCommunication => Some(baseline::no_communication(case)),
         ModelName::Ps => ps::Model::new(case).map(|mut m| m.step()),
         ModelName::Ring => ring::Model::new(case).map(|m| m.step()),
-        ModelName::Osf => liu::step(case, true),
-        ModelName::Csf => liu::step(case, false),
+        ModelName::Osf => osf::step(case, true),
+        ModelName::Csf => osf::step(case, false),
         ModelName::Zeng => zeng::step(case),
         ModelName::Synchronised => baseline::synchronised(case),
         ModelName::Sum => match case.job.strategy {

@@ -25,17 +25,32 @@ pub struct Timing {
     pub optimizer: Seconds,
     /// Whether the parameters were fitted on this very device.
     pub borrowed: bool,
+    // Asked for again and again, so added up once.
+    forward_total: Seconds,
+    backward_total: Seconds,
 }
 
 impl Timing {
+    /// From the times of the layers.
+    pub fn new(forward: Vec<Seconds>, backward: Vec<Seconds>, optimizer: Seconds) -> Self {
+        Self {
+            forward_total: forward.iter().copied().sum(),
+            backward_total: backward.iter().copied().sum(),
+            forward,
+            backward,
+            optimizer,
+            borrowed: false,
+        }
+    }
+
     /// The whole forward pass.
-    pub fn forward_total(&self) -> Seconds {
-        self.forward.iter().copied().sum()
+    pub const fn forward_total(&self) -> Seconds {
+        self.forward_total
     }
 
     /// The whole backward pass.
-    pub fn backward_total(&self) -> Seconds {
-        self.backward.iter().copied().sum()
+    pub const fn backward_total(&self) -> Seconds {
+        self.backward_total
     }
 
     /// Both passes.
@@ -56,10 +71,11 @@ impl Timing {
             let sum: Seconds = times.iter().copied().sum();
             times.iter().map(|t| *t * (total / sum)).collect()
         };
+        let forward = stretch(&self.forward, forward);
+        let backward = stretch(&self.backward, backward);
         Self {
-            forward: stretch(&self.forward, forward),
-            backward: stretch(&self.backward, backward),
-            ..self.clone()
+            borrowed: self.borrowed,
+            ..Self::new(forward, backward, self.optimizer)
         }
     }
 }
@@ -88,12 +104,9 @@ pub fn time(
     if let Some(profile) = &workload.profile {
         // Profiled moments are of one batch size; others scale with samples.
         let scale = f64::from(batch) / f64::from(profile.batch);
-        return Some(Timing {
-            forward: profile.forward.iter().map(|t| *t * scale).collect(),
-            backward: profile.backward.iter().map(|t| *t * scale).collect(),
-            optimizer: profile.optimizer,
-            borrowed: false,
-        });
+        let forward = profile.forward.iter().map(|t| *t * scale).collect();
+        let backward = profile.backward.iter().map(|t| *t * scale).collect();
+        return Some(Timing::new(forward, backward, profile.optimizer));
     }
     if !workload.has_flops {
         return None;

@@ -18,6 +18,9 @@ const EXHAUSTIVE: u64 = 4096;
 /// fastest so many.
 const MAX_KINDS: usize = 8;
 
+/// One node in so many may be left out of a large set that is worth its gain.
+const SLACK: usize = 100;
+
 /// What is best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
@@ -208,7 +211,7 @@ impl Search {
                         let taken = fill(pool, &chosen, n);
                         Ok(search.consider(pool, &taken)? >= target)
                     };
-                    let fewest = self.bisect(pool, most, enough)?;
+                    let fewest = self.bisect(pool, most, 0, enough)?;
                     let taken = fill(pool, &chosen, fewest);
                     self.consider(pool, &taken)?;
                 }
@@ -224,7 +227,7 @@ impl Search {
                     let _ = search;
                     Ok(after - before < gain * added)
                 };
-                let enough = self.bisect(pool, most, spent)?;
+                let enough = self.bisect(pool, most, most / SLACK, spent)?;
                 let taken = fill(pool, &chosen, enough);
                 self.consider(pool, &taken)?;
             } else if self.objective == Objective::Cost {
@@ -237,15 +240,21 @@ impl Search {
         Ok(())
     }
 
-    /// The smallest number of nodes up to `most` at which `holds` does.
+    /// The smallest number of nodes up to `most` at which `holds` does, or up
+    /// to `slack` fewer: one more than a number at which it does not.
     fn bisect<'a>(
         &mut self,
         pool: &mut Pool<'a>,
         most: usize,
+        slack: usize,
         holds: impl Fn(&mut Self, &mut Pool<'a>, usize) -> Result<bool, PlanError>,
     ) -> Result<usize, PlanError> {
         let (mut low, mut high) = (1, most);
-        while low < high {
+        // Often all or nothing: look at the end first.
+        if most > 1 && !holds(self, pool, most - 1)? {
+            return Ok(most);
+        }
+        while low + slack < high {
             let middle = low.midpoint(high);
             if holds(self, pool, middle)? {
                 high = middle;

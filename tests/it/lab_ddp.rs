@@ -63,9 +63,10 @@ fn ddp_rows_within_seven_percent_when_compute_is_given() {
     assert_eq!(rows.len(), 55);
     let mean = mean_error(&rows, |row| {
         let (forward, backward, optimizer) = measured_compute(row);
-        let given = |timing: &Timing| Timing {
-            optimizer,
-            ..timing.stretched(forward, backward)
+        let given = |timing: &Timing| {
+            let mut given = timing.stretched(forward, backward);
+            given.optimizer = optimizer;
+            given
         };
         with_case(row, given, ring_step)
     });
@@ -95,13 +96,13 @@ fn ten_gigabit_rows_within_ten_percent_and_in_the_measured_order() {
         .step_time_s;
     let scale = |timing: &Timing| {
         let factor = alone / timing.step().get();
-        Timing {
-            optimizer: timing.optimizer * factor,
-            ..timing.stretched(
-                timing.forward_total() * factor,
-                timing.backward_total() * factor,
-            )
-        }
+        let (forward, backward) = (
+            timing.forward_total() * factor,
+            timing.backward_total() * factor,
+        );
+        let mut scaled = timing.stretched(forward, backward);
+        scaled.optimizer = timing.optimizer * factor;
+        scaled
     };
     let step = |row: &Row| {
         with_case(row, scale, |case| match case.job.strategy {

@@ -180,12 +180,7 @@ fn with_rates(rates: &Rates<'_>, workload: &Workload, batch: f64) -> Timing {
         p.host_tensor_s * workload.tensor_count() as f64 + p.host_op_s,
         traffic + 3.0 * p.kernel_s,
     );
-    Timing {
-        forward,
-        backward,
-        optimizer,
-        borrowed: false,
-    }
+    Timing::new(forward, backward, optimizer)
 }
 
 impl Rates<'_> {

@@ -49,12 +49,11 @@ pub(super) fn time(p: &CpuParameters, device: &Device, workload: &Workload, batc
         .collect();
     let traffic = 3.0 * BYTES * workload.parameters() as f64 / (bandwidth * p.optimizer);
     let tensor = p.optimizer_tensor_s * (rates.op / p.op_s);
-    Timing {
-        forward: costs.iter().map(|c| Seconds::new(c.0)).collect(),
-        backward: costs.iter().map(|c| Seconds::new(c.1)).collect(),
-        optimizer: Seconds::new(traffic + tensor * workload.tensor_count() as f64),
-        borrowed: false,
-    }
+    Timing::new(
+        costs.iter().map(|c| Seconds::new(c.0)).collect(),
+        costs.iter().map(|c| Seconds::new(c.1)).collect(),
+        Seconds::new(traffic + tensor * workload.tensor_count() as f64),
+    )
 }
 
 /// Waits of one operation's barrier: one a further thread as far as was

@@ -1,0 +1,97 @@
+//! Liu 2022 asked of a case.
+
+use super::case::Case;
+use super::liu::{
+    Layer, overlap, plan_adaptive, plan_buffer, plan_mg_wfbp, plan_none, update_time,
+};
+use super::prediction::{Bottleneck, Carrier, Part, Step};
+use super::ring;
+use crate::job::{Fusion, Strategy};
+use crate::units::{Bytes, Seconds};
+
+/// The paper's model asked of a case. Its utilisation is the one at which the
+/// compute model's time comes out; β and δ are the calibrated collective's.
+pub(super) fn step(case: &Case<'_>, overlapped: bool) -> Option<Step> {
+    let Strategy::AllReduce(strategy) = case.job.strategy else {
+        return None;
+    };
+    let slowest = case.slowest();
+    let timing = &case.classes[slowest].timing;
+    let compute = timing.step().get();
+    let cost = ring::Cost::of(case);
+    let layers = layers(case, slowest);
+    let time = |bytes: f64| cost.time(bytes);
+    let total: f64 = layers.iter().map(|l| l.bytes).sum();
+    let exposed = if case.workers == 1 {
+        0.0
+    } else if overlapped && strategy.overlap {
+        let plan = match strategy.fusion {
+            Fusion::None | Fusion::Partition { .. } => plan_none(&layers),
+            Fusion::Buffer { buffer, timeout } => plan_buffer(
+                &layers,
+                buffer.get(),
+                timeout.map_or(f64::INFINITY, Seconds::get),
+            ),
+            Fusion::Adaptive => plan_adaptive(&layers, &time),
+            Fusion::MgWfbp => plan_mg_wfbp(&layers, cost.startup(), cost.per_byte()),
+        };
+        update_time(&layers, &plan, &time) - overlap(&layers)
+    } else {
+        time(total)
+    };
+    let busy = if case.workers == 1 { 0.0 } else { time(total) };
+    let (forward, backward) = (timing.forward_total(), timing.backward_total());
+    let bottleneck = if busy > compute {
+        Bottleneck::AllReduce {
+            over: Carrier::Nic,
+            class: slowest,
+            rate: case.classes[slowest].nic,
+            bytes: Bytes::new(total),
+            busy: Seconds::new(busy),
+        }
+    } else {
+        Bottleneck::Compute {
+            class: slowest,
+            busy: Seconds::new(compute),
+        }
+    };
+    let parts = [
+        Part {
+            name: "forward",
+            time: forward,
+        },
+        Part {
+            name: "backward",
+            time: backward,
+        },
+        Part {
+            name: "update",
+            time: timing.optimizer,
+        },
+        Part {
+            name: "all_reduce",
+            time: Seconds::new(exposed),
+        },
+    ];
+    Some(Step::new(
+        Seconds::new(compute + exposed.max(0.0)),
+        bottleneck,
+        &parts,
+    ))
+}
+
+/// The case's layers with the compute model's backward times; those without
+/// parameters lend theirs to the next in the backward pass.
+fn layers(case: &Case<'_>, class: usize) -> Vec<Layer> {
+    let timing = &case.classes[class].timing;
+    let element = case.job.precision.parameter_bytes();
+    let workload = &case.job.workload.layers;
+    workload
+        .iter()
+        .zip(&timing.backward)
+        .map(|(layer, backward)| Layer {
+            bytes: layer.parameter_count() as f64 * element,
+            backward: backward.get(),
+        })
+        .collect()
+}
