@@ -62,6 +62,17 @@ fn the_example_needs_no_file_and_fits_eighty_columns() {
 }
 
 #[test]
+fn the_readme_shows_what_the_example_prints() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"))
+        .expect("a README");
+    let text = stdout(&stepcast(&["predict", "--example"]));
+    assert!(
+        readme.contains(text.trim_end()),
+        "the README is behind:\n{text}"
+    );
+}
+
+#[test]
 fn json_has_the_contracts_keys_and_its_breakdown_adds_up() {
     let output = stepcast(&["predict", "--example", "-o", "json"]);
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
