@@ -130,6 +130,7 @@ fn main() {
         model: None,
         nodes: None,
         max_workers: None,
+        baseline: None,
     };
     let points: f64 = time(|| {
         let mut selection = Selection::default();

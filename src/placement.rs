@@ -107,7 +107,14 @@ impl Placement {
     }
 
     /// The first `workers` of nodes in this order, all of theirs when absent.
-    pub fn on_nodes(job: &Job, cluster: &Cluster, order: &[usize], workers: Option<usize>) -> Self {
+    /// Servers are those that `named` names, where it names some.
+    pub fn on_nodes(
+        job: &Job,
+        cluster: &Cluster,
+        order: &[usize],
+        workers: Option<usize>,
+        named: Option<&[String]>,
+    ) -> Self {
         let mut left = workers.unwrap_or(usize::MAX);
         let mut nodes = Vec::new();
         for &node in order {
@@ -123,7 +130,7 @@ impl Placement {
                 break;
             }
         }
-        let servers = servers(job, cluster, &nodes, None);
+        let servers = servers(job, cluster, &nodes, named);
         Self { nodes, servers }
     }
 
@@ -163,14 +170,22 @@ impl Placement {
             return Err(PlacementError::TooMany { wanted, available });
         }
         check_batch(&job.batch, wanted)?;
-        let mut placement = Self::on_nodes(job, cluster, &candidates, Some(wanted));
-        placement.servers = servers(job, cluster, &placement.nodes, selection.nodes.as_deref());
-        Ok(placement)
+        let named = selection.nodes.as_deref();
+        Ok(Self::on_nodes(
+            job,
+            cluster,
+            &candidates,
+            Some(wanted),
+            named,
+        ))
     }
 }
 
 /// Nodes that may compute, in order.
-fn candidates(cluster: &Cluster, named: Option<&[String]>) -> Result<Vec<usize>, PlacementError> {
+pub(crate) fn candidates(
+    cluster: &Cluster,
+    named: Option<&[String]>,
+) -> Result<Vec<usize>, PlacementError> {
     let Some(named) = named else {
         return Ok((0..cluster.nodes.len())
             .filter(|&i| {
@@ -226,20 +241,23 @@ fn servers(job: &Job, cluster: &Cluster, nodes: &[Placed], named: Option<&[Strin
     let Strategy::ParameterServer(ps) = &job.strategy else {
         return Vec::new();
     };
-    let dedicated: Vec<usize> = (0..cluster.nodes.len())
-        .filter(|&i| cluster.nodes[i].role == Role::Server && cluster.nodes[i].unusable.is_none())
-        .collect();
     let wanted = ps.servers as usize;
-    let is_named = |i: &usize| named.is_some_and(|names| names.contains(&cluster.nodes[*i].name));
+    let dedicated = server_nodes(cluster, named);
     if dedicated.is_empty() {
-        nodes.iter().map(|p| p.node).take(wanted).collect()
-    } else if dedicated.iter().any(is_named) {
-        dedicated
-            .into_iter()
-            .filter(is_named)
-            .take(wanted)
-            .collect()
+        return nodes.iter().map(|p| p.node).take(wanted).collect();
+    }
+    dedicated.into_iter().take(wanted).collect()
+}
+
+/// Nodes for servers: those that are named, or all where none is.
+pub(crate) fn server_nodes(cluster: &Cluster, named: Option<&[String]>) -> Vec<usize> {
+    let is_server =
+        |i: &usize| cluster.nodes[*i].role == Role::Server && cluster.nodes[*i].unusable.is_none();
+    let all: Vec<usize> = (0..cluster.nodes.len()).filter(is_server).collect();
+    let is_named = |i: &usize| named.is_some_and(|names| names.contains(&cluster.nodes[*i].name));
+    if all.iter().any(is_named) {
+        all.into_iter().filter(is_named).collect()
     } else {
-        dedicated.into_iter().take(wanted).collect()
+        all
     }
 }

@@ -13,7 +13,7 @@ pub use tune::{Suggestion, tune};
 
 use crate::calibration::Calibration;
 use crate::cluster::Cluster;
-use crate::job::Job;
+use crate::job::{Batch, Job};
 use crate::model::ModelName;
 
 /// What is planned: a job on whatever part of a cluster.
@@ -31,4 +31,17 @@ pub struct Ask<'a> {
     pub nodes: Option<&'a [String]>,
     /// At most this many workers.
     pub max_workers: Option<usize>,
+    /// Node to measure the speedup against; the fastest when absent.
+    pub baseline: Option<&'a str>,
+}
+
+impl Ask<'_> {
+    /// Workers that may be taken: a global batch leaves none without a sample.
+    fn limit(&self) -> usize {
+        let limit = self.max_workers.unwrap_or(usize::MAX);
+        match self.job.batch {
+            Batch::Global(samples) => limit.min(usize::try_from(samples).unwrap_or(usize::MAX)),
+            _ => limit,
+        }
+    }
 }

@@ -50,6 +50,7 @@ impl Asked {
             model,
             nodes: self.selection.nodes.as_deref(),
             max_workers,
+            baseline: self.baseline.as_deref(),
         })
     }
 }

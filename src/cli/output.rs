@@ -135,3 +135,9 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<&str> {
     lines.push(rest);
     lines
 }
+
+/// A number of things, in words that agree.
+pub(super) fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}

@@ -59,9 +59,9 @@ pub(super) fn run(args: RecommendArgs) -> Result<(), Failure> {
                 .price_per_hour
                 .map_or_else(String::new, |p| format!(", {p:.2} an hour"));
             output::print(&format!(
-                "take {} workers on {} nodes{price}:\n{}\n\n{}",
-                found.prediction.workers,
-                found.nodes.len(),
+                "take {} on {}{price}:\n{}\n\n{}",
+                output::count(found.prediction.workers, "worker"),
+                output::count(found.nodes.len(), "node"),
                 listed(&found.nodes),
                 sheet(&asked.job, &found.prediction)
             ))

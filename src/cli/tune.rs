@@ -47,6 +47,12 @@ pub(super) fn run(args: TuneArgs) -> Result<(), Failure> {
     let ask = asked.ask(None, None)?;
     let (now, suggestions) = tune(ask, &asked.selection)?;
     match format {
+        Format::Table if suggestions.is_empty() => {
+            output::warn(&now.warnings);
+            output::print(
+                "nothing to suggest: no setting that was tried runs there and fits in memory",
+            )
+        }
         Format::Table => {
             output::warn(&now.warnings);
             let mut table = output::table(&["change", "step time", "gain", "scaling", "setting"]);

@@ -4,7 +4,7 @@ use super::case::Case;
 use super::liu::{
     Layer, overlap, plan_adaptive, plan_buffer, plan_mg_wfbp, plan_none, update_time,
 };
-use super::prediction::{Bottleneck, Carrier, Part, Step};
+use super::prediction::{Bottleneck, Part, Step};
 use super::ring;
 use crate::job::{Fusion, Strategy};
 use crate::units::{Bytes, Seconds};
@@ -19,7 +19,7 @@ pub(super) fn step(case: &Case<'_>, overlapped: bool) -> Option<Step> {
     let timing = &case.classes[slowest].timing;
     let compute = timing.step().get();
     let cost = ring::Cost::of(case);
-    let layers = layers(case, slowest);
+    let layers = layers(case, slowest, strategy.compression);
     let time = |bytes: f64| cost.time(bytes);
     let total: f64 = layers.iter().map(|l| l.bytes).sum();
     let exposed = if case.workers == 1 {
@@ -35,7 +35,7 @@ pub(super) fn step(case: &Case<'_>, overlapped: bool) -> Option<Step> {
             Fusion::Adaptive => plan_adaptive(&layers, &time),
             Fusion::MgWfbp => plan_mg_wfbp(&layers, cost.startup(), cost.per_byte()),
         };
-        update_time(&layers, &plan, &time) - overlap(&layers)
+        (update_time(&layers, &plan, &time) - overlap(&layers)).max(0.0)
     } else {
         time(total)
     };
@@ -43,9 +43,9 @@ pub(super) fn step(case: &Case<'_>, overlapped: bool) -> Option<Step> {
     let (forward, backward) = (timing.forward_total(), timing.backward_total());
     let bottleneck = if busy > compute {
         Bottleneck::AllReduce {
-            over: Carrier::Nic,
-            class: slowest,
-            rate: case.classes[slowest].nic,
+            over: cost.carrier(),
+            class: cost.class(),
+            rate: cost.rate(),
             bytes: Bytes::new(total),
             busy: Seconds::new(busy),
         }
@@ -74,17 +74,16 @@ pub(super) fn step(case: &Case<'_>, overlapped: bool) -> Option<Step> {
         },
     ];
     Some(Step::new(
-        Seconds::new(compute + exposed.max(0.0)),
+        Seconds::new(compute + exposed),
         bottleneck,
         &parts,
     ))
 }
 
-/// The case's layers with the compute model's backward times; those without
-/// parameters lend theirs to the next in the backward pass.
-fn layers(case: &Case<'_>, class: usize) -> Vec<Layer> {
+/// The case's layers with the compute model's backward times.
+fn layers(case: &Case<'_>, class: usize, compression: f64) -> Vec<Layer> {
     let timing = &case.classes[class].timing;
-    let element = case.job.precision.parameter_bytes();
+    let element = case.job.precision.parameter_bytes() * compression;
     let workload = &case.job.workload.layers;
     workload
         .iter()

@@ -89,12 +89,7 @@ impl<'a> Model<'a> {
         let slowest = case.slowest();
         let class = &case.classes[slowest];
         let timing: &Timing = &class.timing;
-        let ready = gradients(
-            &case.job.workload,
-            timing,
-            case.job.precision,
-            strategy.compression,
-        );
+        let ready = gradients(&case.job.workload, timing, case.job.precision, &strategy);
         let messages = messages::plan(&ready, &strategy, &cost);
         let copy = cost::copy_s_per_byte(case, slowest);
         let bytes: f64 = ready.iter().map(|g: &Gradient| g.bytes).sum();
@@ -202,9 +197,10 @@ impl<'a> Model<'a> {
             .map(|m| self.cost.time(m.bytes) + m.wait)
             .sum();
         let copies = 2.0 * self.copy * self.bytes * (1.0 + self.p.compute_slowdown);
-        let parts_cut = match self.strategy.fusion {
-            Fusion::Partition { .. } => self.p.part_s * self.messages.len() as f64,
-            _ => 0.0,
+        let parts_cut = if self.overtakes() {
+            self.p.part_s * self.messages.len() as f64
+        } else {
+            0.0
         };
         let alone = self.case.workers == 1;
         let communication = if alone {
@@ -244,20 +240,30 @@ impl<'a> Model<'a> {
             })
     }
 
+    /// Whether parts of early layers overtake those of late ones.
+    fn overtakes(&self) -> bool {
+        matches!(
+            self.strategy.fusion,
+            Fusion::Partition { priority: true, .. }
+        ) && self.strategy.overlap
+    }
+
     fn distributed(&self, forward: f64, backward: f64) -> f64 {
         let compute = forward + backward + self.optimizer;
-        if let (Fusion::Partition { .. }, true) = (self.strategy.fusion, self.strategy.overlap) {
+        let passes = f64::from(self.strategy.accumulation);
+        if self.overtakes() {
             // Parts of early layers overtake and run into the next forward
-            // pass, so that computation and collective only bound each other.
-            let carried = self.carried;
-            return self.p.part_s * self.messages.len() as f64 + compute.max(carried);
+            // pass, so that the last backward pass, that forward pass and the
+            // collective only bound each other.
+            let beside = (forward + backward) / passes;
+            let cut = self.p.part_s * self.messages.len() as f64;
+            return cut + compute - beside + beside.max(self.carried);
         }
         if !self.strategy.overlap {
             let carried = self.carried;
             return compute + carried + 2.0 * self.copy * self.bytes;
         }
         // Only the last of several accumulated backward passes overlaps.
-        let passes = f64::from(self.strategy.accumulation);
         let before = backward * (1.0 - 1.0 / passes);
         forward + before + self.overlapped(backward / passes, |_, _, _| ()) + self.optimizer
     }
@@ -282,8 +288,7 @@ impl<'a> Model<'a> {
             spans.push(Span::between(Track::Collective, name, start, end));
         };
         if self.case.workers > 1 {
-            let parts = matches!(self.strategy.fusion, Fusion::Partition { .. });
-            if self.strategy.overlap && !parts {
+            if self.strategy.overlap && !self.overtakes() {
                 let passes = f64::from(self.strategy.accumulation);
                 let start = forward + backward * (1.0 - 1.0 / passes);
                 self.overlapped(backward / passes, |i, from, to| {
@@ -356,15 +361,13 @@ impl<'a> Model<'a> {
             free = end;
             index += 1;
         }
-        // One message straddles the end of the backward pass, and is slowed
-        // until then; it ends after it. The rest follow at their own pace.
+        // One message straddles the end of the backward pass and is slowed
+        // until then; the rest follow at their own pace.
         for (index, message) in self.sends.iter().enumerate().skip(index) {
-            let mut start = free;
-            free += message.alone;
+            let start = later(free, message.share * backward + message.after);
+            free = start + message.alone;
             if start < total {
-                start = later(start, message.share * backward + message.after);
-                let slowed = (total - start).max(0.0).min(message.slowed);
-                free = start + message.alone + stretched * slowed;
+                free += stretched * (total - start).min(message.slowed);
             }
             sent(index, start, free);
             back = later(back, free + message.copies);

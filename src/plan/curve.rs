@@ -22,11 +22,11 @@ pub struct Curve {
 /// most throughput; the speedup is against the fastest node throughout.
 pub fn curve(ask: Ask<'_>) -> Result<Curve, PlanError> {
     let mut pool = Pool::new(ask)?;
-    let order = greedy_order(&mut pool, ask.max_workers)?;
-    let fastest = &ask.cluster.nodes[pool.fastest].name;
+    let order = greedy_order(&mut pool, ask.limit())?;
+    let fastest = &ask.cluster.nodes[pool.baseline].name;
     let workers_of = |&i: &usize| ask.cluster.nodes[i].workers() as usize;
     let available: usize = order.iter().map(workers_of).sum();
-    let most = ask.max_workers.unwrap_or(available).min(available);
+    let most = ask.limit().min(available);
     let query = Query {
         job: ask.job,
         cluster: ask.cluster,
@@ -35,20 +35,22 @@ pub fn curve(ask: Ask<'_>) -> Result<Curve, PlanError> {
         baseline: Some(fastest),
         calibration: ask.calibration,
     };
-    let mut points = Vec::with_capacity(most);
+    let mut points: Vec<Prediction> = Vec::with_capacity(most);
     for workers in 1..=most {
-        let placement = Placement::on_nodes(ask.job, ask.cluster, &order, Some(workers));
+        let placement = Placement::on_nodes(ask.job, ask.cluster, &order, Some(workers), ask.nodes);
         points.push(predict_placed(&query, &placement)?);
+    }
+    for point in &mut points {
+        point.warnings.extend(pool.notes.iter().cloned());
     }
     let knee = knee(&points.iter().map(|p| p.speedup).collect::<Vec<_>>());
     Ok(Curve { points, knee })
 }
 
 /// Nodes, each the one that adds most after those before it.
-fn greedy_order(pool: &mut Pool<'_>, max_workers: Option<usize>) -> Result<Vec<usize>, PlanError> {
+fn greedy_order(pool: &mut Pool<'_>, most: usize) -> Result<Vec<usize>, PlanError> {
     let mut taken: Taken = vec![0; pool.kinds.len()];
     let mut order = Vec::new();
-    let most = max_workers.unwrap_or(usize::MAX);
     while pool.workers(&taken) < most {
         let mut best: Option<(f64, usize)> = None;
         for kind in 0..taken.len() {
@@ -56,18 +58,17 @@ fn greedy_order(pool: &mut Pool<'_>, max_workers: Option<usize>) -> Result<Vec<u
                 continue;
             }
             taken[kind] += 1;
-            let throughput = pool.throughput(&taken)?;
+            // For each worker, so that a large node of slow ones does not
+            // come before a fast one.
+            let throughput = pool.throughput(&taken)? / pool.workers(&taken) as f64;
             taken[kind] -= 1;
             if best.is_none_or(|(t, _)| throughput > t) {
                 best = Some((throughput, kind));
             }
         }
-        let Some((throughput, kind)) = best else {
+        let Some((_, kind)) = best else {
             break;
         };
-        if throughput == 0.0 && !order.is_empty() {
-            break;
-        }
         let node = pool.kinds[kind].nodes[taken[kind] as usize];
         order.push(node);
         taken[kind] += 1;

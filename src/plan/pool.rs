@@ -1,10 +1,10 @@
 //! Nodes that are alike, so that a plan is a count of each kind.
 
 use super::Ask;
-use crate::cluster::{Node, Role};
+use crate::cluster::Node;
 use crate::job::{Batch, Strategy};
-use crate::model::{Case, CaseError, Group, ModelName, PredictError, Timings, step_of};
-use crate::placement::PlacementError;
+use crate::model::{Case, CaseError, Group, Memory, ModelName, PredictError, Timings, step_of};
+use crate::placement::{PlacementError, candidates, server_nodes};
 
 /// Nodes that are alike in everything that a plan depends on.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +36,9 @@ pub enum PlanError {
         "`strategy: single` is one worker: there is nothing to plan\n  hint: give the job a strategy for several, such as all_reduce"
     )]
     Single,
+    /// Two limits on how far to go.
+    #[error("--target-speedup and --min-marginal-gain contradict each other: give one of them")]
+    TwoWishes,
     /// No price to minimise.
     #[error("--objective cost needs `price_per_hour` on every node; `{0}` has none")]
     NoPrice(String),
@@ -75,10 +78,12 @@ pub struct Pool<'a> {
     pub kinds: Vec<Kind>,
     servers: Vec<usize>,
     timings: Timings,
-    /// Samples a second of one worker alone on the fastest node.
+    /// Samples a second of one worker alone on the baseline.
     pub alone: f64,
-    /// The fastest node.
-    pub fastest: usize,
+    /// The node that speedups are measured against.
+    pub baseline: usize,
+    /// What was left out, and why.
+    pub notes: Vec<String>,
 }
 
 impl<'a> Pool<'a> {
@@ -96,22 +101,12 @@ impl<'a> Pool<'a> {
                 .ok_or_else(|| PredictError::NoModel(job.strategy.to_string()))?,
         };
         let nodes = &ask.cluster.nodes;
-        if let Some(unknown) = ask
-            .nodes
-            .into_iter()
-            .flatten()
-            .find(|name| !nodes.iter().any(|n| n.name == **name))
-        {
-            return Err(PlacementError::UnknownNode {
-                name: unknown.clone(),
-                near: Vec::new(),
-            }
-            .into());
-        }
-        let wanted = |n: &Node| ask.nodes.is_none_or(|names| names.contains(&n.name));
-        let usable = |n: &Node| n.unusable.is_none() && n.workers() > 0 && wanted(n);
         let mut kinds: Vec<Kind> = Vec::new();
-        for (index, node) in nodes.iter().enumerate().filter(|(_, n)| usable(n)) {
+        for index in candidates(ask.cluster, ask.nodes)? {
+            let node = &nodes[index];
+            if node.workers() == 0 {
+                continue;
+            }
             let same = |kind: &&mut Kind| alike(node, &nodes[kind.nodes[0]]);
             match kinds.iter_mut().find(same) {
                 Some(kind) => kind.nodes.push(index),
@@ -125,9 +120,8 @@ impl<'a> Pool<'a> {
         if kinds.is_empty() {
             return Err(PlacementError::NothingComputes(Vec::new()).into());
         }
-        let servers = (0..nodes.len())
-            .filter(|&i| nodes[i].role == Role::Server && nodes[i].unusable.is_none())
-            .collect();
+        let notes = leave_out_what_does_not_fit(&ask, &mut kinds);
+        let servers = server_nodes(ask.cluster, ask.nodes);
         let mut pool = Self {
             ask,
             model,
@@ -135,7 +129,8 @@ impl<'a> Pool<'a> {
             servers,
             timings: Timings::default(),
             alone: 0.0,
-            fastest: 0,
+            baseline: 0,
+            notes,
         };
         pool.rank()?;
         Ok(pool)
@@ -159,7 +154,20 @@ impl<'a> Pool<'a> {
         }
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
         self.alone = ranked.first().map_or(0.0, |r| r.0);
-        self.fastest = ranked.first().map_or(0, |r| r.2.nodes[0]);
+        self.baseline = ranked.first().map_or(0, |r| r.2.nodes[0]);
+        if let Some(name) = self.ask.baseline {
+            let unknown = || PredictError::UnknownBaseline(name.to_owned());
+            let nodes = &self.ask.cluster.nodes;
+            self.baseline = nodes
+                .iter()
+                .position(|n| n.name == name)
+                .ok_or_else(unknown)?;
+            let device = nodes[self.baseline].device().ok_or_else(unknown)?;
+            let timing = self
+                .timings
+                .of(self.ask.job, device, batch, self.ask.calibration)?;
+            self.alone = f64::from(batch) / timing.step().get();
+        }
         self.kinds = ranked.into_iter().map(|r| r.2).collect();
         Ok(())
     }
@@ -182,6 +190,21 @@ impl<'a> Pool<'a> {
             .sum();
         let workers: Option<f64> = self.kinds.iter().zip(taken).map(of).sum();
         Some(workers? + servers?)
+    }
+
+    /// A node of the plan, servers included, that carries no price.
+    pub fn unpriced(&self) -> Option<usize> {
+        let kinds = self
+            .kinds
+            .iter()
+            .filter(|k| k.price_per_hour.is_none())
+            .map(|k| k.nodes[0]);
+        let nodes = &self.ask.cluster.nodes;
+        let servers = self
+            .used_servers()
+            .copied()
+            .filter(|&i| nodes[i].price_per_hour.is_none());
+        kinds.chain(servers).next()
     }
 
     fn used_servers(&self) -> impl Iterator<Item = &usize> {
@@ -240,4 +263,40 @@ fn alike(a: &Node, b: &Node) -> bool {
         && a.price_per_hour == b.price_per_hour
         && a.workers() == b.workers()
         && a.device() == b.device()
+}
+
+/// Kinds whose memory a worker's batch overflows go, unless all do.
+fn leave_out_what_does_not_fit(ask: &Ask<'_>, kinds: &mut Vec<Kind>) -> Vec<String> {
+    let Batch::PerWorker(batch) = ask.job.batch else {
+        return Vec::new();
+    };
+    let nodes = &ask.cluster.nodes;
+    let fits = |kind: &Kind| {
+        let device = nodes[kind.nodes[0]].device();
+        let memory = device.and_then(|d| {
+            Memory::of(
+                &ask.job.workload,
+                d,
+                batch,
+                ask.job.precision,
+                &ask.job.strategy,
+            )
+        });
+        memory.is_none_or(|m| m.fits())
+    };
+    if !kinds.iter().any(fits) {
+        return Vec::new();
+    }
+    let out: Vec<String> = kinds
+        .iter()
+        .filter(|kind| !fits(kind))
+        .map(|kind| {
+            format!(
+                "nodes like {} are left out: batch {batch} does not fit in memory there",
+                nodes[kind.nodes[0]].name
+            )
+        })
+        .collect();
+    kinds.retain(fits);
+    out
 }

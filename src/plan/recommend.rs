@@ -14,8 +14,8 @@ use crate::placement::{Placement, Selection};
 /// Sets that are searched one by one.
 const EXHAUSTIVE: u64 = 4096;
 
-/// Kinds whose every choice is looked at in a large pool: beyond it only the
-/// fastest so many.
+/// Kinds whose every choice is looked at in a large pool; of more, the fastest
+/// so many, and then all that are at least as fast as each.
 const MAX_KINDS: usize = 8;
 
 /// One node in so many may be left out of a large set that is worth its gain.
@@ -62,14 +62,15 @@ const DEFAULT_GAIN: f64 = 0.5;
 /// Finds the set that suits a wish best.
 pub fn recommend(ask: Ask<'_>, wish: &Wish) -> Result<Recommendation, PlanError> {
     let mut pool = Pool::new(ask)?;
-    if wish.objective == Objective::Cost
-        && let Some(kind) = pool.kinds.iter().find(|k| k.price_per_hour.is_none())
-    {
-        return Err(PlanError::NoPrice(
-            ask.cluster.nodes[kind.nodes[0]].name.clone(),
-        ));
+    if wish.target_speedup.is_some() && wish.min_marginal_gain.is_some() {
+        return Err(PlanError::TwoWishes);
     }
-    let limit = ask.max_workers.unwrap_or(usize::MAX);
+    if wish.objective == Objective::Cost
+        && let Some(node) = pool.unpriced()
+    {
+        return Err(PlanError::NoPrice(ask.cluster.nodes[node].name.clone()));
+    }
+    let limit = ask.limit();
     let gain = wish
         .min_marginal_gain
         .or((wish.objective == Objective::Efficiency).then_some(DEFAULT_GAIN));
@@ -91,43 +92,89 @@ pub fn recommend(ask: Ask<'_>, wish: &Wish) -> Result<Recommendation, PlanError>
     } else {
         search.by_choice_of_kinds(&mut pool)?;
     }
-    let fastest = ask.cluster.nodes[pool.fastest].name.clone();
-    let answer = |taken: &[u32], pool: &Pool<'_>| -> Result<Recommendation, PlanError> {
-        let chosen = pool.chosen(taken);
-        let placement = Placement::on_nodes(ask.job, ask.cluster, &chosen, None);
-        let query = Query {
-            job: ask.job,
-            cluster: ask.cluster,
-            selection: &Selection::default(),
-            model: ask.model,
-            baseline: Some(&fastest),
-            calibration: ask.calibration,
-        };
-        let prediction = predict_placed(&query, &placement)?;
-        let nodes = chosen
-            .iter()
-            .map(|&i| ask.cluster.nodes[i].name.clone())
-            .collect();
+    let baseline = &ask.cluster.nodes[pool.baseline].name;
+    let query = Query {
+        job: ask.job,
+        cluster: ask.cluster,
+        selection: &Selection::default(),
+        model: ask.model,
+        baseline: Some(baseline),
+        calibration: ask.calibration,
+    };
+    let answer = |order: &[usize]| -> Result<Recommendation, PlanError> {
+        let workers = Some(limit).filter(|l| *l < usize::MAX);
+        let placement = Placement::on_nodes(ask.job, ask.cluster, order, workers, ask.nodes);
+        let mut prediction = predict_placed(&query, &placement)?;
+        prediction.warnings.extend(pool.notes.iter().cloned());
+        let used = || placement.nodes.iter().map(|p| p.node);
+        let nodes = used().map(|i| ask.cluster.nodes[i].name.clone()).collect();
+        let paid = used().chain(placement.servers.iter().copied());
+        let prices: Option<f64> = paid.map(|i| ask.cluster.nodes[i].price_per_hour).sum();
         Ok(Recommendation {
             nodes,
             prediction,
-            price_per_hour: pool.price(taken),
+            price_per_hour: prices,
         })
     };
-    match (search.best, wish.target_speedup, search.fastest) {
-        (Some(best), ..) => answer(&best.taken, &pool),
-        (None, Some(target), Some(fastest)) => {
-            let best = answer(&fastest.taken, &pool)?;
-            Err(PlanError::OutOfReach {
+    let whole = match (search.best, wish.target_speedup, search.fastest) {
+        (Some(best), ..) => Some(answer(&pool.chosen(&best.taken))?),
+        (None, Some(target), fastest) => {
+            let taken = fastest.map_or_else(|| one_node(&pool), |f| f.taken);
+            let best = answer(&pool.chosen(&taken))?;
+            return Err(PlanError::OutOfReach {
                 target,
                 best: best.prediction.speedup,
                 workers: best.prediction.workers,
                 bottleneck: best.prediction.bottleneck,
-            })
+            });
         }
-        (None, _, Some(fastest)) => answer(&fastest.taken, &pool),
-        (None, _, None) => answer(&one_node(&pool), &pool),
+        (None, None, _) => None,
+    };
+    let part = best_with_part_of_a_node(wish, limit, &pool, answer)?;
+    let faster = |a: &Recommendation, b: &Recommendation| {
+        a.prediction.throughput() >= b.prediction.throughput()
+    };
+    match (whole, part) {
+        (Some(whole), Some(part)) => Ok(if faster(&whole, &part) { whole } else { part }),
+        (Some(one), None) | (None, Some(one)) => Ok(one),
+        (None, None) => answer(&pool.chosen(&one_node(&pool))),
     }
+}
+
+/// Where the number of workers is limited and speed is all that counts, the
+/// last node may be taken in part: nodes of one kind first, then the others
+/// in order of speed.
+fn best_with_part_of_a_node(
+    wish: &Wish,
+    limit: usize,
+    pool: &Pool<'_>,
+    answer: impl Fn(&[usize]) -> Result<Recommendation, PlanError>,
+) -> Result<Option<Recommendation>, PlanError> {
+    let all: usize = pool
+        .kinds
+        .iter()
+        .map(|k| k.nodes.len() * k.workers as usize)
+        .sum();
+    let only_speed = wish.objective == Objective::Speed && wish.min_marginal_gain.is_none();
+    if limit >= all || !only_speed || wish.target_speedup.is_some() {
+        return Ok(None);
+    }
+    let mut best: Option<Recommendation> = None;
+    for first in 0..pool.kinds.len().min(MAX_KINDS) {
+        let rest = (0..pool.kinds.len()).filter(|k| *k != first);
+        let order: Vec<usize> = std::iter::once(first)
+            .chain(rest)
+            .flat_map(|k| pool.kinds[k].nodes.iter().copied())
+            .collect();
+        let found = answer(&order)?;
+        let better = best
+            .as_ref()
+            .is_none_or(|b| found.prediction.throughput() > b.prediction.throughput());
+        if better {
+            best = Some(found);
+        }
+    }
+    Ok(best)
 }
 
 /// One node of the fastest kind.
@@ -178,11 +225,21 @@ impl Search {
     /// worth their gain; the last two by bisection.
     fn by_choice_of_kinds(&mut self, pool: &mut Pool<'_>) -> Result<(), PlanError> {
         let kinds = pool.kinds.len().min(MAX_KINDS);
-        let mut choices = Vec::with_capacity(1 << kinds);
-        for choice in 1_u32..1 << kinds {
-            let mut chosen: Vec<usize> = (0..kinds).filter(|k| choice & (1 << k) != 0).collect();
-            // Fewest nodes: those with most workers first.
-            chosen.sort_by_key(|&k| std::cmp::Reverse(pool.kinds[k].workers));
+        let some = (1_u32..1 << kinds)
+            .map(|choice| (0..kinds).filter(|k| choice & (1 << k) != 0).collect());
+        // Beyond that, all kinds at least as fast as each.
+        let prefixes = (kinds + 1..=pool.kinds.len()).map(|count| (0..count).collect());
+        let mut choices = Vec::new();
+        for mut chosen in some.chain(prefixes).collect::<Vec<Vec<usize>>>() {
+            if self.objective == Objective::Cost {
+                let price = |k: usize| {
+                    pool.kinds[k].price_per_hour.unwrap_or(0.0) / f64::from(pool.kinds[k].workers)
+                };
+                chosen.sort_by(|&a, &b| price(a).total_cmp(&price(b)));
+            } else {
+                // Fewest nodes: those with most workers first.
+                chosen.sort_by_key(|&k| std::cmp::Reverse(pool.kinds[k].workers));
+            }
             let all: usize = chosen.iter().map(|&k| pool.kinds[k].nodes.len()).sum();
             let most = self.most_nodes(pool, &chosen, all);
             if most > 0 {
@@ -216,7 +273,7 @@ impl Search {
                     self.consider(pool, &taken)?;
                 }
             } else if let Some(gain) = self.gain {
-                let spent = |search: &mut Self, pool: &mut Pool<'_>, n: usize| {
+                let spent = |_: &mut Self, pool: &mut Pool<'_>, n: usize| {
                     let (less, more) = (fill(pool, &chosen, n), fill(pool, &chosen, n + 1));
                     let added = (pool.workers(&more) - pool.workers(&less)) as f64;
                     if n == most {
@@ -224,16 +281,18 @@ impl Search {
                     }
                     let before = pool.throughput(&less)?;
                     let after = pool.throughput(&more)?;
-                    let _ = search;
                     Ok(after - before < gain * added)
                 };
                 let enough = self.bisect(pool, most, most / SLACK, spent)?;
                 let taken = fill(pool, &chosen, enough);
                 self.consider(pool, &taken)?;
             } else if self.objective == Objective::Cost {
-                for n in [1, most / 4, most / 2].into_iter().filter(|n| *n > 0) {
-                    let taken = fill(pool, &chosen, n);
+                // Powers of √2, from one node to all.
+                let mut n = 1.0_f64;
+                while (n as usize) < most {
+                    let taken = fill(pool, &chosen, n as usize);
                     self.consider(pool, &taken)?;
+                    n = (n * std::f64::consts::SQRT_2).max(n + 1.0);
                 }
             }
         }
@@ -320,7 +379,7 @@ impl Search {
             return Ok(true);
         };
         if found.nodes <= 1 {
-            return Ok(true);
+            return Ok(found.throughput >= gain * pool.workers(&found.taken) as f64);
         }
         let mut less = found.taken.clone();
         for kind in 0..less.len() {

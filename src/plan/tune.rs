@@ -78,7 +78,7 @@ fn query<'a>(ask: &Ask<'a>, job: &'a Job, selection: &'a Selection) -> Query<'a>
         cluster: ask.cluster,
         selection,
         model: None,
-        baseline: None,
+        baseline: ask.baseline,
         calibration: ask.calibration,
     }
 }
@@ -141,14 +141,22 @@ fn with_all_reduce(job: &Job, change: impl Fn(&mut AllReduce)) -> Option<Job> {
 
 fn fusions(job: &Job) -> Vec<Trial> {
     let mut trials = Vec::new();
+    // Fusion without overlap saves start-ups only; trials overlap, and say so
+    // where the job does not.
+    let overlaps = matches!(job.strategy, Strategy::AllReduce(s) if s.overlap);
     let mut add = |what: &str, setting: String, fusion: Fusion| {
+        let setting = if overlaps {
+            setting
+        } else {
+            format!("{setting}, overlap: true")
+        };
         let changed = with_all_reduce(job, |s| {
             s.overlap = true;
             s.fusion = fusion;
         });
         trials.extend(changed.map(|job| Trial {
             what: what.to_owned(),
-            setting,
+            setting: setting.clone(),
             job,
         }));
     };
@@ -256,9 +264,12 @@ fn batches(job: &Job) -> Vec<Trial> {
     let Batch::PerWorker(size) = job.batch else {
         return Vec::new();
     };
-    [2, 4, 8]
+    let smaller = [size / 4, size / 2].into_iter().filter(|s| *s > 0);
+    let larger = [2, 4, 8]
         .into_iter()
-        .filter_map(|factor: u32| size.checked_mul(factor))
+        .filter_map(|factor: u32| size.checked_mul(factor));
+    smaller
+        .chain(larger)
         .map(|size| Trial {
             what: "batch size (changes training)".into(),
             setting: format!("batch_size: {size}"),

@@ -45,6 +45,7 @@ fn ask<'a>(job: &'a Job, cluster: &'a Cluster) -> Ask<'a> {
         model: None,
         nodes: None,
         max_workers: None,
+        baseline: None,
     }
 }
 
@@ -282,6 +283,22 @@ fn wishes_that_cannot_be_met_say_why() {
         ),
         (vec!["recommend", "-j", &single], "nothing to plan"),
         (
+            vec!["recommend", "-j", &job, "--nodes", "a-0,a-0"],
+            "named twice",
+        ),
+        (
+            vec![
+                "recommend",
+                "-j",
+                &job,
+                "--target-speedup",
+                "2",
+                "--min-marginal-gain",
+                "0.5",
+            ],
+            "contradict",
+        ),
+        (
             vec!["curve", "-j", &job, "--max-workers", "0"],
             "at least 1",
         ),
@@ -296,4 +313,71 @@ fn wishes_that_cannot_be_met_say_why() {
             stderr(&output)
         );
     }
+}
+
+/// Whatever limits the workers, the last node may be taken in part, and a
+/// global batch leaves nobody without a sample.
+#[test]
+fn limits_are_kept_and_used_up() {
+    let job = job("{all_reduce: {algorithm: ring}}");
+    let nodes = cluster(&[("V100-PCIE-32GB", 4, 25.0, 3), ("t4", 1, 25.0, 4)]);
+    for limit in 1..=12 {
+        let asked = Ask {
+            max_workers: Some(limit),
+            ..ask(&job, &nodes)
+        };
+        let found = recommend(asked, &SPEED).expect("a set");
+        assert!(found.prediction.workers <= limit);
+        let curve = curve(asked).expect("a curve");
+        let best = curve
+            .points
+            .iter()
+            .map(stepcast::model::Prediction::throughput)
+            .fold(0.0, f64::max);
+        let ours = found.prediction.throughput();
+        assert!(
+            ours >= best * (1.0 - 1e-9),
+            "{limit}: {ours} against the curve's {best}"
+        );
+    }
+    let mut global = job;
+    global.batch = stepcast::job::Batch::Global(6);
+    let many = cluster(&[("t4", 4, 25.0, 2000)]);
+    let found = recommend(ask(&global, &many), &SPEED).expect("a set");
+    assert!(
+        (2..=6).contains(&found.prediction.workers),
+        "{}",
+        found.prediction.workers
+    );
+}
+
+/// More kinds than are searched in full: the slow crowd still counts.
+#[test]
+fn many_kinds_are_all_looked_at() {
+    let job = job("{all_reduce: {algorithm: ring}}");
+    let mut kinds: Vec<(&str, u32, f64, u32)> = (0..8)
+        .map(|i| ("NVIDIA-A100-SXM4-40GB", 1, 90.0 + f64::from(i), 2))
+        .collect();
+    kinds.push(("t4", 1, 100.0, 500));
+    let nodes = cluster(&kinds);
+    let found = recommend(ask(&job, &nodes), &SPEED).expect("a set");
+    assert!(found.nodes.len() > 500, "{}", found.nodes.len());
+}
+
+#[test]
+fn sets_that_do_not_fit_in_memory_are_not_proposed() {
+    let mut job = job("{all_reduce: {algorithm: ring}}");
+    job.batch = stepcast::job::Batch::PerWorker(256);
+    let nodes = cluster(&[("t4", 1, 100.0, 8), ("NVIDIA-A100-SXM4-80GB", 1, 100.0, 2)]);
+    let found = recommend(ask(&job, &nodes), &SPEED).expect("a set");
+    assert!(found.prediction.memory.is_some_and(|m| m.fits()));
+    assert!(
+        found
+            .prediction
+            .warnings
+            .iter()
+            .any(|w| w.contains("left out")),
+        "{:?}",
+        found.prediction.warnings
+    );
 }

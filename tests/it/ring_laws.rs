@@ -241,3 +241,27 @@ proptest! {
         prop_assert!((osf - liu::csf(10.0, time(total))).abs() < 1e-9);
     }
 }
+
+/// A hold of Horovod's cycle is kept however fast the network.
+#[test]
+fn a_held_message_is_not_sent_early() {
+    let bed = |nic: f64| Bed {
+        network: "resnet50",
+        batch: 32,
+        nodes: vec![(0, nic); 2],
+        strategy: AllReduce {
+            algorithm: Algorithm::Ring,
+            fusion: Fusion::Buffer {
+                buffer: Bytes::from_mib(64.0),
+                timeout: Some(Seconds::from_millis(100.0)),
+            },
+            ..AllReduce::default()
+        },
+    };
+    let mut last = f64::INFINITY;
+    for nic in [8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 25.0, 50.0] {
+        let step = bed(nic).step();
+        assert!(step <= last * 1.02, "{nic} Gb/s: {step} after {last}");
+        last = step;
+    }
+}

@@ -254,7 +254,15 @@ impl Rates<'_> {
             && layer.window.stride == 1.0;
         let forward_rate = self.peak * self.forward * size;
         let gain = if winograd { p.winograd_backward } else { 1.0 };
-        let backward_rate = self.peak * self.backward * size * gain;
+        // The low fp32 share backward is of convolution gradients; a plain
+        // product is the same kernel both ways.
+        let plain_product = !self.matrix_units && !convolution;
+        let share = if plain_product {
+            self.forward
+        } else {
+            self.backward
+        };
+        let backward_rate = self.peak * share * size * gain;
         let operands = self.operands(layer, batch);
         let both = 2.0 * operands;
         // fp32 weights to 16 bits on the way in, their gradients back.

@@ -72,7 +72,11 @@ impl Cost {
             (1..case.classes.len()).fold(0, least)
         };
         let nic = |k: usize| case.classes[k].nic.get();
-        let peer = |k: usize| case.classes[k].device.peer_rate.get();
+        // A lone accelerator has no neighbours to wait for.
+        let peer = |k: usize| match case.classes[k].sharing {
+            1 => f64::INFINITY,
+            _ => case.classes[k].device.peer_rate.get(),
+        };
         let (nic_class, peer_class) = (slowest(&nic), slowest(&peer));
         let workers = f64::from(case.workers);
         let nodes = f64::from(case.nodes);
@@ -176,17 +180,17 @@ impl Cost {
     }
 
     /// What carries it at its slowest.
-    pub(super) fn carrier(&self) -> Carrier {
+    pub(in crate::model) fn carrier(&self) -> Carrier {
         self.carrier
     }
 
     /// The class that holds it up.
-    pub(super) fn class(&self) -> usize {
+    pub(in crate::model) fn class(&self) -> usize {
         self.class
     }
 
     /// The rate of the slowest link.
-    pub(super) fn rate(&self) -> BytesPerSecond {
+    pub(in crate::model) fn rate(&self) -> BytesPerSecond {
         self.rate
     }
 }

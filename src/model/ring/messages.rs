@@ -40,8 +40,10 @@ pub(super) fn gradients(
     workload: &Workload,
     timing: &Timing,
     precision: Precision,
-    compression: f64,
+    strategy: &AllReduce,
 ) -> Vec<Gradient> {
+    // Of several accumulated passes the last one sends.
+    let passes = f64::from(strategy.accumulation);
     let total = timing.backward_total().get();
     let mut moments = vec![0.0; timing.backward.len()];
     let mut clock = 0.0;
@@ -49,7 +51,7 @@ pub(super) fn gradients(
         clock += time.get();
         moments[layer] = clock;
     }
-    let element = precision.parameter_bytes() * compression;
+    let element = precision.parameter_bytes() * strategy.compression;
     workload
         .gradients()
         .map(|tensor| Gradient {
@@ -58,7 +60,7 @@ pub(super) fn gradients(
             } else {
                 1.0
             },
-            moment: moments[tensor.layer],
+            moment: moments[tensor.layer] / passes,
             bytes: tensor.elements as f64 * element,
         })
         .collect()
@@ -122,7 +124,7 @@ fn cycles(ready: &[Gradient], buffer: f64, cycle: Seconds, cost: &Cost) -> Vec<M
     while next < ready.len() {
         let first = &ready[next];
         let tick = if cycle > 0.0 {
-            (first.moment / cycle).ceil() * cycle
+            ((first.moment / cycle).ceil() * cycle).max(first.moment)
         } else {
             first.moment
         };
@@ -138,7 +140,7 @@ fn cycles(ready: &[Gradient], buffer: f64, cycle: Seconds, cost: &Cost) -> Vec<M
         }
         let tensors = (last + 1 - next) as u32;
         messages.push(Message {
-            wait: (wakes.min(tick) - ready[last].moment).max(0.0),
+            wait: (tick - ready[last].moment).max(0.0),
             ..message(&ready[last], bytes, tensors)
         });
         free = wakes + cost.time(bytes);
