@@ -64,7 +64,8 @@ pub(super) struct Question {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) nodes: Option<Vec<String>>,
 
-    /// How many workers, taken in file order; all of them by default.
+    /// How many workers, taken in file order; all of them by default. `curve`
+    /// and `recommend` choose the order: there it is the most.
     #[arg(short = 'n', long, value_name = "N")]
     pub(super) workers: Option<usize>,
 

@@ -31,6 +31,9 @@ pub(super) fn run(args: CurveArgs) -> Result<(), Failure> {
         asked.job.precision, asked.job.strategy
     );
     let warnings = curve.points.last().map_or(&[][..], |p| &p.warnings);
+    if matches!(format, CurveFormat::Svg | CurveFormat::Png) {
+        output::warn(warnings);
+    }
     match format {
         CurveFormat::Svg => output::print(&plot::svg(&curve, &title)?),
         CurveFormat::Png => {

@@ -287,12 +287,12 @@ impl Search {
                 let taken = fill(pool, &chosen, enough);
                 self.consider(pool, &taken)?;
             } else if self.objective == Objective::Cost {
-                // Powers of √2, from one node to all.
-                let mut n = 1.0_f64;
-                while (n as usize) < most {
-                    let taken = fill(pool, &chosen, n as usize);
+                // Powers of two, from one node to all.
+                let mut n = 1;
+                while n < most {
+                    let taken = fill(pool, &chosen, n);
                     self.consider(pool, &taken)?;
-                    n = (n * std::f64::consts::SQRT_2).max(n + 1.0);
+                    n *= 2;
                 }
             }
         }
