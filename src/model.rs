@@ -5,6 +5,7 @@ mod answer;
 pub mod baseline;
 mod case;
 pub mod compute;
+mod describe;
 pub mod liu;
 mod memory;
 mod name;

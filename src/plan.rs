@@ -4,6 +4,7 @@
 mod curve;
 mod pool;
 mod recommend;
+mod search;
 mod tune;
 
 pub use curve::{Curve, curve};

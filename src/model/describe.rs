@@ -1,0 +1,115 @@
+//! A step in the terms people ask in: how sure, how long in all, what limits it.
+
+use super::case::Case;
+use super::prediction::{Bottleneck, Carrier, Finish, Interval, Step};
+use crate::cluster::Cluster;
+use crate::placement::Placement;
+use crate::units::Seconds;
+
+/// Quantile of the normal distribution for an interval of 90 %.
+const NINETY_PERCENT: f64 = 1.645;
+
+/// Errors of compute and of communication, each as large as rows not fitted
+/// on showed, by their share of the step.
+pub(super) fn interval(case: &Case<'_>, step: &Step) -> Interval {
+    let spread = &case.calibration.spread;
+    // A server's update belongs to its transfers, a worker's to its compute.
+    let served = !case.servers.is_empty();
+    let computing: Seconds = step
+        .parts()
+        .iter()
+        .filter(|p| match p.name {
+            "forward" | "backward" | "compute" | "stragglers" => true,
+            "update" => !served,
+            _ => false,
+        })
+        .map(|p| p.time)
+        .sum();
+    let share = (computing / step.time).clamp(0.0, 1.0);
+    let compute = if case.classes.iter().any(|c| c.timing.borrowed) {
+        spread.borrowed_compute
+    } else {
+        spread.compute
+    };
+    let sigma = (share * compute).hypot((1.0 - share) * spread.transfer);
+    let factor = (NINETY_PERCENT * sigma).exp();
+    Interval {
+        low: step.time / factor,
+        high: step.time * factor,
+        level: 0.9,
+    }
+}
+
+/// All steps, and what they cost where every node carries a price.
+pub(super) fn finish(steps: u64, step: &Step, cluster: &Cluster, placement: &Placement) -> Finish {
+    let time = step.time * steps as f64;
+    let mut paid: Vec<usize> = placement.nodes.iter().map(|p| p.node).collect();
+    paid.extend(&placement.servers);
+    paid.sort_unstable();
+    paid.dedup();
+    let hourly: Option<f64> = paid.iter().map(|&i| cluster.nodes[i].price_per_hour).sum();
+    Finish {
+        steps,
+        time,
+        cost: hourly.map(|price| price * time.hours()),
+    }
+}
+
+/// The bottleneck in words.
+pub(super) fn words(step: &Step, case: &Case<'_>, placement: &Placement) -> String {
+    let node = |class: usize| &case.cluster.nodes[case.classes[class].node].name;
+    let share =
+        |busy: Seconds| format!("{:.0} % of the step", (busy / step.time * 100.0).min(100.0));
+    match step.bottleneck {
+        Bottleneck::Compute { class, busy } => {
+            let device = &case.classes[class].device.name;
+            format!(
+                "compute on {} ({device}): busy {}",
+                node(class),
+                share(busy)
+            )
+        }
+        Bottleneck::ServerLink {
+            server,
+            rate,
+            bytes,
+            busy,
+        } => {
+            let name = placement
+                .servers
+                .get(server)
+                .map_or("server", |&i| &case.cluster.nodes[i].name);
+            format!(
+                "NIC of server {name} ({rate}): {bytes} each way, busy {}",
+                share(busy)
+            )
+        }
+        Bottleneck::WorkerLink { class, rate, busy } => {
+            format!(
+                "NIC of worker {} ({rate}): busy {}",
+                node(class),
+                share(busy)
+            )
+        }
+        Bottleneck::AllReduce {
+            over,
+            class,
+            rate,
+            bytes,
+            busy,
+        } => {
+            let link = match over {
+                Carrier::Nic => format!("NIC of {} ({rate})", node(class)),
+                Carrier::Peers => format!("links between the accelerators of {}", node(class)),
+                Carrier::Process => "processes that copy and sum".to_owned(),
+            };
+            format!(
+                "all-reduce of {bytes} over the {link}: busy {}",
+                share(busy)
+            )
+        }
+        Bottleneck::ServerUpdate { busy } => {
+            format!("summing gradients on the server: busy {}", share(busy))
+        }
+    }
+}
