@@ -102,7 +102,8 @@ impl Question {
 
 /// What to assume of nodes that do not say.
 pub(super) fn defaults(default_nic: &str) -> Result<Defaults, Failure> {
-    let gbps = parse_quantity(default_nic, Unit::Gbps).filter(|g| g.is_finite() && *g > 0.0);
+    let gbps =
+        parse_quantity(default_nic, Unit::Gbps).filter(|g| Unit::Gbps.plausible().contains(g));
     let gbps = gbps.ok_or_else(|| {
         format!(
             "--default-nic: found `{default_nic}`, expected {}",

@@ -179,10 +179,7 @@ impl<'a> Resolver<'a> {
 
     fn price(&mut self) -> Option<f64> {
         let (source, text) = self.own("price-per-hour")?;
-        let price = text
-            .parse::<f64>()
-            .ok()
-            .filter(|p| p.is_finite() && *p >= 0.0);
+        let price = text.parse::<f64>().ok().filter(|p| (0.0..=1e9).contains(p));
         let Some(value) = price else {
             self.warn(format_args!("{source}: `{text}` is not a price"));
             return None;

@@ -7,6 +7,7 @@ mod catalogue;
 mod cli;
 mod cluster_files;
 mod fixtures;
+mod fuzz;
 mod lab_compute;
 mod lab_ddp;
 mod lab_ps;

@@ -8,6 +8,9 @@ use crate::device::{self, Device};
 use crate::units::Bytes;
 use std::sync::Arc;
 
+/// Accelerators that one node may have.
+const MAX_ACCELERATORS: u32 = 1024;
+
 /// What can be said of a node's accelerators.
 pub(super) enum Sight {
     /// There are none.
@@ -158,13 +161,15 @@ impl<'a> Resolver<'a> {
             texts.extend(self.label(key).map(|v| (Source::Cloud(key.into()), v)));
         }
         for (source, text) in texts {
-            match text.parse::<u32>() {
-                Ok(value) => candidates.push(Candidate {
+            match text.parse::<u32>().ok().filter(|n| *n <= MAX_ACCELERATORS) {
+                Some(value) => candidates.push(Candidate {
                     source,
                     value,
                     text: value.to_string(),
                 }),
-                Err(_) => self.warn(format_args!("{source}: `{text}` is not a whole number")),
+                None => self.warn(format_args!(
+                    "{source}: `{text}` is not a number of accelerators"
+                )),
             }
         }
         if let Some((name, instance)) = self.instance.filter(|(_, i)| i.accelerator.is_some()) {
@@ -188,7 +193,7 @@ impl<'a> Resolver<'a> {
                     .and_then(|r| r.parse::<f64>().ok())
                     .filter(|r| *r >= 1.0)
                     .unwrap_or(1.0);
-                let value = (amount / replicas) as u32;
+                let value = ((amount / replicas) as u32).min(MAX_ACCELERATORS);
                 candidates.push(Candidate {
                     source: Source::Allocatable(key.into()),
                     value,

@@ -78,7 +78,7 @@ impl Resolver<'_> {
     pub(super) fn nic(&mut self, defaults: &Defaults) -> BytesPerSecond {
         let mut candidates = Vec::new();
         if let Some((source, text)) = self.own("nic-gbps") {
-            match parse_quantity(text, Unit::Gbps).filter(|g| g.is_finite() && *g > 0.0) {
+            match parse_quantity(text, Unit::Gbps).filter(|g| Unit::Gbps.plausible().contains(g)) {
                 Some(gbps) => candidates.push(gbit(source, gbps)),
                 None => self.warn(format_args!(
                     "{source}: `{text}` is not {}",
@@ -94,7 +94,7 @@ impl Resolver<'_> {
                 match text
                     .parse::<f64>()
                     .ok()
-                    .filter(|m| m.is_finite() && *m > 0.0)
+                    .filter(|m| Unit::Gbps.plausible().contains(&(m / 1e3)))
                 {
                     Some(mbps) => candidates.push(gbit(Source::Cloud(key.into()), mbps / 1e3)),
                     None => self.warn(format_args!("{key}: `{text}` is not a rate in Mbit/s")),
