@@ -61,6 +61,62 @@ pub struct Spread {
 }
 
 impl Calibration {
+    /// Every parameter must be a finite number above zero, and a share of the
+    /// line rate at most 1; names the first that is not.
+    pub fn check(&self) -> Result<(), String> {
+        let sections: [(&str, &[&str], Vec<f64>); 6] = [
+            (
+                "accelerator",
+                AcceleratorParameters::NAMES,
+                self.accelerator.to_array(),
+            ),
+            ("cpu", CpuParameters::NAMES, self.cpu.to_array()),
+            (
+                "transfer",
+                TransferParameters::NAMES,
+                self.transfer.to_array(),
+            ),
+            (
+                "collective.gloo",
+                CollectiveParameters::NAMES,
+                self.collective.gloo.to_array(),
+            ),
+            (
+                "collective.nccl_tcp",
+                CollectiveParameters::NAMES,
+                self.collective.nccl_tcp.to_array(),
+            ),
+            (
+                "collective.nccl_rdma",
+                CollectiveParameters::NAMES,
+                self.collective.nccl_rdma.to_array(),
+            ),
+        ];
+        for (section, names, values) in sections {
+            for (name, value) in names.iter().zip(values) {
+                let most = if name.ends_with("goodput") {
+                    1.0
+                } else {
+                    f64::MAX
+                };
+                if !(value > 0.0 && value <= most) {
+                    return Err(format!(
+                        "{section}.{name}: found `{value}`, expected a number above 0 and at most {most:e}"
+                    ));
+                }
+            }
+        }
+        let spreads = [
+            self.spread.compute,
+            self.spread.borrowed_compute,
+            self.spread.transfer,
+        ];
+        if spreads.iter().any(|s| !(0.0..=10.0).contains(s)) {
+            return Err("spread: expected numbers between 0 and 10".to_owned());
+        }
+        Ok(())
+    }
+
     /// The shipped calibration.
     pub fn shipped() -> &'static Self {
         static SHIPPED: LazyLock<Calibration> = LazyLock::new(|| {
@@ -77,6 +133,14 @@ mod tests {
     #[test]
     fn the_shipped_calibration_reads_and_is_physical() {
         let shipped = Calibration::shipped();
+        assert_eq!(shipped.check(), Ok(()));
+        let mut broken = shipped.clone();
+        broken.transfer.goodput = 1.5;
+        assert!(
+            broken
+                .check()
+                .is_err_and(|e| e.starts_with("transfer.goodput: found `1.5`"))
+        );
         for (name, value) in AcceleratorParameters::NAMES
             .iter()
             .zip(shipped.accelerator.to_array())

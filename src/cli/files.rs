@@ -150,8 +150,12 @@ fn read_reference(job: &Path, reference: &str) -> Result<String, String> {
 fn read_calibration(path: &Path) -> Result<Calibration, Failure> {
     let name = path.display().to_string();
     let text = read_text(path, MAX_CALIBRATION_BYTES)?;
-    crate::input::parse(&text)
-        .map_err(|error| Problems::whole_file(&name, error, "a calibration".into(), None).into())
+    let calibration: Result<Calibration, String> = crate::input::parse(&text);
+    let checked = calibration.and_then(|c| c.check().map(|()| c));
+    Ok(
+        checked
+            .map_err(|found| Problems::whole_file(&name, found, "a calibration".into(), None))?,
+    )
 }
 
 /// The text of a file, or of stdin for `-`, up to a limit.

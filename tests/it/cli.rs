@@ -227,6 +227,43 @@ fn an_all_reduce_has_a_timeline_too() {
 }
 
 #[test]
+fn a_calibration_of_ones_own_is_used_and_checked() {
+    let scratch = Scratch::new("calibration");
+    let shipped = include_str!("../../src/calibration/default.yaml");
+    let slower = scratch.write(
+        "slow.yaml",
+        &format!(
+            "version: mine\n{}",
+            shipped.replace("goodput: 0.96", "goodput: 0.48")
+        ),
+    );
+    let ask = |extra: &[&str]| {
+        let mut args = vec!["predict", "--example", "-o", "json"];
+        args.extend(extra);
+        stepcast(&args)
+    };
+    let json = |output: &Output| {
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    let (before, after) = (json(&ask(&[])), json(&ask(&["--calibration", &slower])));
+    assert_eq!(after["calibration"], "mine");
+    assert!(after["iteration_time_s"].as_f64() > before["iteration_time_s"].as_f64());
+    for (name, from, to) in [
+        ("typo", "goodput: 0.96", "godput: 0.96"),
+        ("over", "goodput: 0.96", "goodput: -1"),
+    ] {
+        let file = scratch.write(name, &shipped.replace(from, to));
+        let output = ask(&["--calibration", &file]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert!(
+            stderr(&output).contains("put"),
+            "{name}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
 fn profiles_replace_the_compute_model() {
     let scratch = Scratch::new("profile");
     let profile = crate::fixtures::text("lab/profiles/resnet50-b1-1t.json");
