@@ -26,18 +26,9 @@ fn compute(case: &Case<'_>, with_optimizer: bool) -> Step {
         busy: time,
     };
     let parts = [
-        Part {
-            name: "forward",
-            time: forward,
-        },
-        Part {
-            name: "backward",
-            time: backward,
-        },
-        Part {
-            name: "update",
-            time: optimizer,
-        },
+        Part::new("forward", forward),
+        Part::new("backward", backward),
+        Part::new("update", optimizer),
     ];
     Step::new(time, bottleneck, &parts)
 }
@@ -65,14 +56,7 @@ fn sum_of_speeds(case: &Case<'_>) -> Step {
         class: case.slowest(),
         busy: time,
     };
-    Step::new(
-        time,
-        bottleneck,
-        &[Part {
-            name: "compute",
-            time,
-        }],
-    )
+    Step::new(time, bottleneck, &[Part::new("compute", time)])
 }
 
 /// Workers in step, as in the earlier work that Zeng 2023 shows in Figure 1a:
@@ -103,18 +87,9 @@ pub fn synchronised(case: &Case<'_>) -> Option<Step> {
         }
     };
     let parts = [
-        Part {
-            name: "pull",
-            time: transfer * workers,
-        },
-        Part {
-            name: "compute",
-            time: busy,
-        },
-        Part {
-            name: "push",
-            time: transfer * workers,
-        },
+        Part::new("pull", transfer * workers),
+        Part::new("compute", busy),
+        Part::new("push", transfer * workers),
     ];
     Some(Step::new(time, bottleneck, &parts))
 }
@@ -149,22 +124,10 @@ pub fn sum(case: &Case<'_>) -> Option<Step> {
     let phase = Seconds::new(one_way + p.latency_s);
     let time = phase * 2.0 + compute + Seconds::new(optimizer);
     let parts = [
-        Part {
-            name: "pull",
-            time: phase,
-        },
-        Part {
-            name: "compute",
-            time: compute,
-        },
-        Part {
-            name: "push",
-            time: phase,
-        },
-        Part {
-            name: "update",
-            time: Seconds::new(optimizer),
-        },
+        Part::new("pull", phase),
+        Part::new("compute", compute),
+        Part::new("push", phase),
+        Part::new("update", Seconds::new(optimizer)),
     ];
     let bottleneck = if phase * 2.0 > compute {
         Bottleneck::ServerLink {

@@ -56,22 +56,10 @@ pub(super) fn step(case: &Case<'_>, overlapped: bool) -> Option<Step> {
         }
     };
     let parts = [
-        Part {
-            name: "forward",
-            time: forward,
-        },
-        Part {
-            name: "backward",
-            time: backward,
-        },
-        Part {
-            name: "update",
-            time: timing.optimizer,
-        },
-        Part {
-            name: "all_reduce",
-            time: Seconds::new(exposed),
-        },
+        Part::new("forward", forward),
+        Part::new("backward", backward),
+        Part::new("update", timing.optimizer),
+        Part::new("all_reduce", Seconds::new(exposed)),
     ];
     Some(Step::new(
         Seconds::new(compute + exposed),

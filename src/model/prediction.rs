@@ -14,6 +14,13 @@ pub struct Part {
     pub time: Seconds,
 }
 
+impl Part {
+    /// A share of the step.
+    pub const fn new(name: &'static str, time: Seconds) -> Self {
+        Self { name, time }
+    }
+}
+
 /// The most parts a step is broken down into.
 const MAX_PARTS: usize = 6;
 
@@ -32,10 +39,7 @@ impl Step {
     /// A step whose parts add up to its time: what they leave over is laid to
     /// the last one.
     pub fn new(time: Seconds, bottleneck: Bottleneck, parts: &[Part]) -> Self {
-        const EMPTY: Part = Part {
-            name: "",
-            time: Seconds::ZERO,
-        };
+        const EMPTY: Part = Part::new("", Seconds::ZERO);
         let mut kept = [EMPTY; MAX_PARTS];
         let used = parts.len().min(MAX_PARTS);
         kept[..used].copy_from_slice(&parts[..used]);

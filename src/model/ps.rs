@@ -134,26 +134,11 @@ impl<'a> Model<'a> {
         let backward_end = reference_forward + class.backward_total;
         let second = Seconds::new;
         let parts = [
-            Part {
-                name: "pull",
-                time: second(reference_forward - class.forward_total),
-            },
-            Part {
-                name: "forward",
-                time: second(class.forward_total),
-            },
-            Part {
-                name: "backward",
-                time: second(class.backward_total),
-            },
-            Part {
-                name: "push",
-                time: second(arrived - backward_end),
-            },
-            Part {
-                name: "update",
-                time: second(update),
-            },
+            Part::new("pull", second(reference_forward - class.forward_total)),
+            Part::new("forward", second(class.forward_total)),
+            Part::new("backward", second(class.backward_total)),
+            Part::new("push", second(arrived - backward_end)),
+            Part::new("update", second(update)),
         ];
         Step::new(second(arrived + update), self.bottleneck(load, p), &parts)
     }

@@ -157,18 +157,9 @@ pub fn step(case: &Case<'_>) -> Option<Step> {
         }
     };
     let parts = [
-        Part {
-            name: "pull",
-            time: pull,
-        },
-        Part {
-            name: "compute",
-            time: slowest,
-        },
-        Part {
-            name: "push",
-            time: time - pull - slowest,
-        },
+        Part::new("pull", pull),
+        Part::new("compute", slowest),
+        Part::new("push", time - pull - slowest),
     ];
     Some(Step::new(time, bottleneck, &parts))
 }

@@ -3,9 +3,7 @@
 use super::Ask;
 use super::pool::PlanError;
 use crate::job::{Algorithm, AllReduce, Batch, Fusion, Job, ParameterServer, Strategy};
-use crate::model::{
-    Case, Memory, ModelName, PredictError, Prediction, Query, Timings, predict, ring, step_of,
-};
+use crate::model::{Case, Memory, PredictError, Prediction, Query, Timings, predict, ring};
 use crate::placement::{Placement, Selection};
 use crate::units::{Bytes, Seconds};
 use crate::workload::without_wide_layers;
@@ -124,7 +122,6 @@ fn buckets(ask: &Ask<'_>, selection: &Selection, job: &Job) -> Result<Option<Vec
         &placement,
         &mut Timings::default(),
     )?;
-    debug_assert!(step_of(ModelName::Ring, &case).is_some());
     Ok(ring::Model::new(&case).map(|m| m.messages().iter().map(|m| m.tensors).collect()))
 }
 

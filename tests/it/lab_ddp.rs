@@ -136,3 +136,59 @@ fn ten_gigabit_rows_within_ten_percent_and_in_the_measured_order() {
         }
     }
 }
+
+/// The collective's cost by itself: bytes dominate from 16 MiB on. Below
+/// 1 MiB the measured times themselves jump, and are printed, not judged.
+#[test]
+fn the_collectives_cost_agrees_with_the_labs_own_times() {
+    let mut errors: Vec<(f64, f64)> = Vec::new();
+    for line in crate::fixtures::text("lab/allreduce.csv").lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |i: usize| cells[i].parse::<f64>().expect("a number");
+        let text = format!(
+            "nodes: [{{name: w, count: {}, cpu: {{type: lab-xeon-1t}}, nic_gbps: {}}}]",
+            cells[1], cells[2]
+        );
+        let file = stepcast::cluster::ClusterFile {
+            name: cells[0],
+            text: &text,
+        };
+        let cluster = file
+            .read(&stepcast::cluster::Defaults::default())
+            .expect("a cluster");
+        let job = stepcast::job::JobFile {
+            name: "job",
+            text: "workload: resnet18\nbatch_size: 1\nstrategy: {all_reduce: {algorithm: ring}}",
+            resolve: &|_| Err("no files here".into()),
+        }
+        .read()
+        .expect("a job");
+        let placement = Placement::select(&job, &cluster, &Selection::default()).expect("workers");
+        let case = Case::new(
+            &job,
+            &cluster,
+            Calibration::shipped(),
+            &placement,
+            &mut Timings::default(),
+        )
+        .expect("a case");
+        let predicted = ring::Cost::of(&case).time(number(3)) * 1e3;
+        errors.push((number(3), (predicted / number(4) - 1.0).abs()));
+    }
+    let from = |bytes: f64| {
+        let kept: Vec<f64> = errors
+            .iter()
+            .filter(|e| e.0 >= bytes)
+            .map(|e| e.1)
+            .collect();
+        kept.iter().sum::<f64>() / kept.len() as f64
+    };
+    let mib = 1_048_576.0;
+    for size in [0.0, 1.0, 4.0, 16.0] {
+        println!(
+            "messages from {size} MiB on: mean error {:.1} %",
+            from(size * mib) * 100.0
+        );
+    }
+    assert!(from(16.0 * mib) <= 0.06, "{}", from(16.0 * mib));
+}

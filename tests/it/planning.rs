@@ -252,7 +252,13 @@ fn the_commands_answer_in_every_format() {
                 .is_some_and(|w| w.starts_with("replace fully connected"))
         })
         .expect("layer replacement pays on VGG16");
+    // The paper's doubling is held to in `reproduce`, with its parameters;
+    // `ring` with the calibrated NIC starts from a higher factor.
     let before = tuned["now"]["scaling_factor"].as_f64().expect("a factor");
+    println!(
+        "VGG16 on 32 GPUs by ring: {before:.2} to {}",
+        replaced["scaling_factor"]
+    );
     assert!(replaced["scaling_factor"].as_f64().expect("a factor") > 1.1 * before);
 }
 
