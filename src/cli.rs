@@ -13,6 +13,7 @@ mod predict;
 mod recommend;
 mod reproduce;
 mod shell;
+mod simulate;
 mod tune;
 mod view;
 
@@ -35,6 +36,7 @@ pub fn main() -> ExitCode {
         Command::Curve(args) => curve::run(args),
         Command::Recommend(args) => recommend::run(args),
         Command::Tune(args) => tune::run(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Workloads(args) => catalogues::workloads(&args),

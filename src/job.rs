@@ -4,7 +4,7 @@ mod read;
 mod strategy;
 
 pub use read::{JobFile, MAX_JOB_BYTES, Resolve};
-pub use strategy::{Algorithm, AllReduce, Fusion, ParameterServer, Strategy, Sync};
+pub use strategy::{Algorithm, AllReduce, AsyncAllReduce, Fusion, ParameterServer, Strategy, Sync};
 
 use crate::workload::Workload;
 use std::fmt;

@@ -14,6 +14,8 @@ pub mod units;
 
 pub mod input;
 
+pub mod measured;
+
 pub mod job;
 
 pub mod workload;
@@ -25,6 +27,8 @@ pub mod cluster;
 pub mod placement;
 
 pub mod calibration;
+
+pub mod sim;
 
 pub mod model;
 

@@ -12,8 +12,11 @@ mod name;
 mod osf;
 mod prediction;
 pub mod ps;
+pub mod queueing;
 pub mod ring;
+pub mod simulated;
 mod span;
+pub mod sprint;
 pub mod zeng;
 
 pub use answer::{PredictError, Query, predict, predict_placed, step_of};

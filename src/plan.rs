@@ -2,12 +2,14 @@
 //! scale, which nodes, which settings.
 
 mod curve;
+mod minibatch;
 mod pool;
 mod recommend;
 mod search;
 mod tune;
 
 pub use curve::{Curve, curve};
+pub use minibatch::{MinibatchPlan, MinibatchRange, recommend_minibatch};
 pub use pool::{Kind, PlanError, Pool, Taken};
 pub use recommend::{Objective, Recommendation, Wish, recommend};
 pub use tune::{Suggestion, tune};

@@ -1,6 +1,7 @@
 //! A predicted step as a trace that Chrome and Perfetto open.
 
 use crate::model::{Case, Span, Track};
+use crate::sim::{Resource, Spec, Traced};
 use crate::units::Seconds;
 use serde_json::{Value, json};
 
@@ -71,6 +72,38 @@ pub fn chrome_trace(case: &Case<'_>, spans: &[Span]) -> String {
             "tid": thread,
             "ts": span.start.get() * 1e6,
             "dur": span.length.get() * 1e6,
+        }));
+    }
+    json!({"displayTimeUnit": "ms", "traceEvents": events}).to_string()
+}
+
+/// A simulated trace as JSON: one process a worker, one thread a resource.
+pub fn simulated(spec: &Spec, spans: &[Traced]) -> String {
+    let mut events: Vec<Value> = Vec::new();
+    let threads = ["pull", "compute", "push", "server", "round trips"];
+    for worker in 0..spec.workers.len() {
+        events.push(json!({"ph": "M", "name": "process_name", "pid": worker, "args": {"name": format!("worker {worker}")}}));
+        for (thread, name) in threads.iter().enumerate() {
+            events.push(json!({"ph": "M", "name": "thread_name", "pid": worker, "tid": thread, "args": {"name": name}}));
+        }
+    }
+    for span in spans {
+        let operation = &spec.graph.operations[span.op as usize];
+        let thread = match operation.resource {
+            Resource::Down(_) => 0,
+            Resource::Compute => 1,
+            Resource::Up(_) => 2,
+            Resource::Server(_) => 3,
+            Resource::Wait => 4,
+        };
+        events.push(json!({
+            "ph": "X",
+            "name": operation.name,
+            "cat": threads[thread],
+            "pid": span.worker,
+            "tid": thread,
+            "ts": span.start * 1e6,
+            "dur": (span.end - span.start) * 1e6,
         }));
     }
     json!({"displayTimeUnit": "ms", "traceEvents": events}).to_string()

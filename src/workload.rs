@@ -29,6 +29,9 @@ pub struct Workload {
     pub sequence_length: Option<u32>,
     /// Measured times that replace the compute model's, where given.
     pub profile: Option<Profile>,
+    /// More profiles of the same layers: steps vary, and a simulation draws
+    /// from all of them.
+    pub further_profiles: Vec<Profile>,
     /// Whether the layers say what they compute. False for totals without
     /// FLOPs: only a calibration that has seen the workload can time it.
     pub has_flops: bool,
@@ -51,6 +54,7 @@ impl Workload {
             layers,
             sequence_length: None,
             profile: None,
+            further_profiles: Vec::new(),
             has_flops: true,
         }
     }

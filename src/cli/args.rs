@@ -5,6 +5,7 @@ use clap_complete::Shell;
 use std::path::PathBuf;
 
 use crate::model::ModelName;
+use crate::plan::MinibatchRange;
 use crate::plan::Objective;
 
 /// How long will a step of this training job take on those nodes, and how
@@ -30,6 +31,8 @@ pub(super) enum Command {
     Recommend(RecommendArgs),
     /// The settings that make a job fastest, with the gain of each.
     Tune(TuneArgs),
+    /// Step after step as discrete events: queues, jitter, stragglers, failures.
+    Simulate(SimulateArgs),
     /// Every model that can answer, side by side.
     Compare(CompareArgs),
     /// The papers' tables, recomputed beside the printed values.
@@ -142,6 +145,11 @@ pub(super) struct RecommendArgs {
     /// Share of one worker's own throughput that a further one must add.
     #[arg(long, value_name = "SHARE")]
     pub(super) min_marginal_gain: Option<f64>,
+
+    /// For `async_all_reduce`: the fastest nodes and sub-batch whose updates
+    /// stand for so many samples on average, such as 138±25% or 100..170.
+    #[arg(long, value_name = "RANGE", conflicts_with_all = ["objective", "target_speedup", "min_marginal_gain", "model"])]
+    pub(super) minibatch: Option<MinibatchRange>,
 
     /// At most this many workers.
     #[arg(long, value_name = "N")]
@@ -268,4 +276,91 @@ impl ValueEnum for ModelName {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.as_str()).help(self.about()))
     }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SimulateArgs {
+    #[command(flatten)]
+    pub(super) question: Question,
+
+    /// Steps of each worker.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(super) steps: u32,
+
+    /// Steps of each worker that are dropped at the beginning.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(super) warm_up: u32,
+
+    /// Stop early when the interval is this narrow, as a share of the
+    /// throughput; 0 never does.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.005)]
+    pub(super) tolerance: f64,
+
+    /// Give up after this many events.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000_000)]
+    pub(super) max_events: u64,
+
+    /// Give up after this many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub(super) deadline: f64,
+
+    /// The same seed gives the same numbers.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+
+    /// Coefficient of variation of a step's compute time.
+    #[arg(long, value_name = "CV", default_value_t = 0.05)]
+    pub(super) jitter: f64,
+
+    /// Coefficient of variation of a worker's share of links from step to
+    /// step: TCP is fair on average only.
+    #[arg(long, value_name = "CV", default_value_t = 0.1)]
+    pub(super) unfairness: f64,
+
+    /// Order in which weights are pulled.
+    #[arg(long, value_name = "ORDER", default_value = "forward")]
+    pub(super) order: OrderName,
+
+    /// HTTP/2's flow-control window in MiB (`TensorFlow` over gRPC: about 28);
+    /// without it transfers go whole.
+    #[arg(long, value_name = "MIB")]
+    pub(super) window_mib: Option<f64>,
+
+    /// Apply each tensor when it is there, on this many cores of a server;
+    /// by default a worker's whole push at a time, under one lock.
+    #[arg(long, value_name = "CORES")]
+    pub(super) update_cores: Option<u32>,
+
+    /// A worker (counted from 0) that computes so many times longer: 3=2.5.
+    #[arg(long, value_name = "WORKER=FACTOR")]
+    pub(super) straggler: Vec<String>,
+
+    /// A worker that fails after so many seconds, and comes back after more:
+    /// 3@60 or 3@60+30.
+    #[arg(long, value_name = "WORKER@SECONDS[+BACK]")]
+    pub(super) fail: Vec<String>,
+
+    /// Also for 1 to N workers, with the saturation point, on all cores.
+    #[arg(long, value_name = "N")]
+    pub(super) sweep: Option<u32>,
+
+    /// Write the synthetic trace of the first steps (Chrome, Perfetto).
+    #[arg(long, value_name = "FILE")]
+    pub(super) trace: Option<PathBuf>,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: Format,
+}
+
+/// Order of the pulls.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum OrderName {
+    /// As the forward pass needs them (TIC).
+    #[value(alias = "tic")]
+    Forward,
+    /// The other way round.
+    Reverse,
+    /// Anew each step.
+    Random,
 }

@@ -13,6 +13,7 @@ use std::io::IsTerminal;
 struct CurveView {
     points: Vec<PredictionView>,
     knee: usize,
+    saturation: Option<usize>,
 }
 
 pub(super) fn run(args: CurveArgs) -> Result<(), Failure> {
@@ -57,6 +58,7 @@ pub(super) fn run(args: CurveArgs) -> Result<(), Failure> {
             let view = CurveView {
                 points: views(&curve),
                 knee: curve.knee,
+                saturation: curve.saturation,
             };
             let format = if format == CurveFormat::Json {
                 Format::Json
@@ -84,6 +86,8 @@ fn sheet(curve: &Curve) -> String {
     for point in &curve.points {
         let mark = if point.workers == curve.knee {
             "◄ knee"
+        } else if Some(point.workers) == curve.saturation {
+            "◄ saturated"
         } else {
             ""
         };

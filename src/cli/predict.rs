@@ -64,7 +64,9 @@ fn write_timeline(path: &Path, asked: &Asked, model: ModelName) -> Result<(), Fa
         _ => None,
     };
     let spans = spans.ok_or_else(|| {
-        format!("the model `{model}` has no timeline\n  hint: `ps`, `ring` and `compute` do")
+        format!(
+            "the model `{model}` has no timeline\n  hint: `ps`, `ring` and `compute` do; `stepcast simulate --trace` shows steps that nobody waits for"
+        )
     })?;
     let trace = timeline::chrome_trace(&case, &spans);
     std::fs::write(path, trace)
@@ -129,6 +131,18 @@ pub(super) fn sheet(job: &Job, p: &Prediction) -> String {
             format!(
                 "{verdict}: needs {} of {} on the tightest device",
                 memory.needed, memory.available
+            ),
+        );
+    }
+    if let Some(asynchronous) = &p.asynchronous {
+        let epoch = asynchronous
+            .epoch_time
+            .map_or_else(String::new, |t| format!(", an epoch takes {t}"));
+        line(
+            "updates",
+            format!(
+                "every {}, of {:.1} samples on average{epoch}",
+                asynchronous.update_time, asynchronous.mean_minibatch
             ),
         );
     }

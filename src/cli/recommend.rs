@@ -5,7 +5,8 @@ use super::files::Failure;
 use super::output;
 use super::predict::sheet;
 use super::view::PredictionView;
-use crate::plan::{Wish, recommend};
+use crate::job::{Batch, Job};
+use crate::plan::{Recommendation, Wish, recommend, recommend_minibatch};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -13,6 +14,8 @@ struct RecommendationView {
     workers: usize,
     nodes: Vec<String>,
     price_per_hour: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub_batch: Option<u32>,
     prediction: PredictionView,
 }
 
@@ -23,6 +26,7 @@ pub(super) fn run(args: RecommendArgs) -> Result<(), Failure> {
         objective,
         target_speedup,
         min_marginal_gain,
+        minibatch,
         max_workers,
         output: format,
     } = args;
@@ -40,16 +44,34 @@ pub(super) fn run(args: RecommendArgs) -> Result<(), Failure> {
     }
     let asked = question.read()?;
     let ask = asked.ask(model, max_workers)?;
+    if let Some(range) = minibatch {
+        let plan = recommend_minibatch(ask, range)?;
+        let job = Job {
+            batch: Batch::PerWorker(plan.sub_batch),
+            ..asked.job.clone()
+        };
+        return print(&job, &plan.recommendation, Some(plan.sub_batch), format);
+    }
     let wish = Wish {
         objective: objective.into(),
         target_speedup,
         min_marginal_gain,
     };
     let found = recommend(ask, &wish)?;
+    print(&asked.job, &found, None, format)
+}
+
+fn print(
+    job: &Job,
+    found: &Recommendation,
+    sub_batch: Option<u32>,
+    format: Format,
+) -> Result<(), Failure> {
     let view = RecommendationView {
         workers: found.prediction.workers,
         nodes: found.nodes.clone(),
         price_per_hour: found.price_per_hour,
+        sub_batch,
         prediction: PredictionView::from(&found.prediction),
     };
     match format {
@@ -59,11 +81,12 @@ pub(super) fn run(args: RecommendArgs) -> Result<(), Failure> {
                 .price_per_hour
                 .map_or_else(String::new, |p| format!(", {p:.2} an hour"));
             output::print(&format!(
-                "take {} on {}{price}:\n{}\n\n{}",
+                "take {} on {}{price}{}:\n{}\n\n{}",
                 output::count(found.prediction.workers, "worker"),
                 output::count(found.nodes.len(), "node"),
+                sub_batch.map_or_else(String::new, |b| format!(", sub-batch {b}")),
                 listed(&found.nodes),
-                sheet(&asked.job, &found.prediction)
+                sheet(job, &found.prediction)
             ))
         }
         Format::Csv => {

@@ -1,6 +1,7 @@
 //! The contract's JSON, from the core's answers.
 
 use crate::model::{Memory, Prediction};
+use crate::units::Seconds;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -19,6 +20,8 @@ pub(super) struct PredictionView {
     interval: IntervalView,
     calibration: Option<String>,
     memory: Option<MemoryView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asynchronous: Option<AsynchronousView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     finish: Option<FinishView>,
     warnings: Vec<String>,
@@ -46,6 +49,13 @@ struct MemoryView {
     weights_bytes: f64,
     optimizer_bytes: f64,
     activations_bytes: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct AsynchronousView {
+    mean_minibatch_samples: f64,
+    update_time_s: f64,
+    epoch_time_s: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -96,6 +106,11 @@ impl From<&Prediction> for PredictionView {
             },
             calibration: p.calibration.clone(),
             memory: p.memory.as_ref().map(MemoryView::from),
+            asynchronous: p.asynchronous.map(|a| AsynchronousView {
+                mean_minibatch_samples: a.mean_minibatch,
+                update_time_s: a.update_time.get(),
+                epoch_time_s: a.epoch_time.map(Seconds::get),
+            }),
             finish: p.finish.map(|f| FinishView {
                 steps: f.steps,
                 time_s: f.time.get(),

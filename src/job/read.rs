@@ -1,8 +1,11 @@
 //! Reads a job file.
 
-use super::strategy::{Algorithm, AllReduce, Fusion, ParameterServer, Strategy, Sync};
+use super::strategy::{
+    Algorithm, AllReduce, AsyncAllReduce, Fusion, ParameterServer, Strategy, Sync,
+};
 use super::{Batch, Job, Precision};
 use crate::input::{Field, Object, Problems, Reader, Tree, near, parse};
+use crate::measured::{elements, gemm};
 use crate::units::{Bytes, Seconds, Unit};
 use std::sync::Arc;
 
@@ -107,7 +110,7 @@ impl JobFile<'_> {
             ])
         });
         let steps = object.get("steps").map(|f| f.count(1, "steps"));
-        let strategy = object.get("strategy").map(|f| strategy(&f));
+        let strategy = object.get("strategy").map(|f| strategy(&f, self.resolve));
         Some(Job {
             name: name.flatten().map(str::to_owned),
             workload: Arc::new(workload?),
@@ -165,7 +168,7 @@ fn batch(object: &Object<'_>) -> Option<Batch> {
     }
 }
 
-fn strategy(field: &Field<'_>) -> Option<Strategy> {
+fn strategy(field: &Field<'_>, resolve: Resolve<'_>) -> Option<Strategy> {
     const NAMES: &[&str] = &[
         "single",
         "parameter_server",
@@ -223,12 +226,61 @@ fn strategy(field: &Field<'_>) -> Option<Strategy> {
             Some(Strategy::Single)
         }
         ("async_all_reduce", Some(f)) => {
-            f.object("async_all_reduce", &[])?;
-            Some(Strategy::AsyncAllReduce)
+            async_all_reduce(&f, resolve).map(Strategy::AsyncAllReduce)
         }
-        ("async_all_reduce", None) => Some(Strategy::AsyncAllReduce),
+        ("async_all_reduce", None) => Some(Strategy::AsyncAllReduce(AsyncAllReduce::default())),
         _ => Some(Strategy::Single),
     }
+}
+
+/// The largest sample, in KiB.
+const MAX_SAMPLE_KIB: u64 = 1 << 30;
+
+fn async_all_reduce(field: &Field<'_>, resolve: Resolve<'_>) -> Option<AsyncAllReduce> {
+    let keys = ["samples", "sample_kib", "gemm_times", "element_times"];
+    let object = field.object("async_all_reduce", &keys)?;
+    let default = AsyncAllReduce::default();
+    let samples = object
+        .get("samples")
+        .map(|f| f.count(1, "samples of the data set"));
+    let kib = object
+        .get("sample_kib")
+        .map(|f| f.count_within(1, MAX_SAMPLE_KIB, "KiB of one sample"));
+    let gemm = object.get("gemm_times").map(|f| {
+        table(&f, resolve, "a table of products: m,n,k,seconds", |text| {
+            gemm::read(text).map(Arc::new)
+        })
+    });
+    let coefficients = object.get("element_times").map(|f| {
+        let what = "a table of element times: element,nodes,sub_batch,parameters,seconds";
+        table(&f, resolve, what, |text| {
+            let times = elements::read(text)?;
+            let fitted = elements::fit(&times).map_err(|error| error.to_string())?;
+            Ok(Arc::new(fitted))
+        })
+    });
+    Some(AsyncAllReduce {
+        samples: samples.flatten(),
+        sample_bytes: kib
+            .flatten()
+            .map_or(default.sample_bytes, |k| k as f64 * 1024.0),
+        gemm: gemm.map_or(Some(None), |g| g.map(Some))?,
+        coefficients: coefficients.map_or(Some(None), |c| c.map(Some))?,
+    })
+}
+
+/// A table that the job refers to by path.
+fn table<T>(
+    field: &Field<'_>,
+    resolve: Resolve<'_>,
+    what: &str,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Option<T> {
+    let path = field.text("a path")?;
+    resolve(path)
+        .and_then(|text| read(&text))
+        .inspect_err(|why| field.problem(what, Some(why.clone())))
+        .ok()
 }
 
 fn parameter_server(field: &Field<'_>) -> Option<ParameterServer> {

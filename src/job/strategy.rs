@@ -1,10 +1,12 @@
 //! How workers agree on the weights.
 
+use crate::measured::{Coefficients, GemmTable};
 use crate::units::{Bytes, Seconds};
 use std::fmt;
+use std::sync::Arc;
 
 /// How workers agree on the weights.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Strategy {
     /// One worker, nothing to agree on.
     #[default]
@@ -14,7 +16,32 @@ pub enum Strategy {
     /// By summing gradients among the workers.
     AllReduce(AllReduce),
     /// All-reduce by a thread of its own, workers not waiting (SPRINT).
-    AsyncAllReduce,
+    AsyncAllReduce(AsyncAllReduce),
+}
+
+/// An asynchronous all-reduce job (SPRINT).
+#[derive(Clone, Debug, PartialEq)]
+pub struct AsyncAllReduce {
+    /// Samples of the data set: then the time of an epoch.
+    pub samples: Option<u64>,
+    /// Bytes of one sample as the device takes it in.
+    pub sample_bytes: f64,
+    /// Measured products that the gradient's time is interpolated from.
+    pub gemm: Option<Arc<GemmTable>>,
+    /// Coefficients that measured element times gave.
+    pub coefficients: Option<Arc<Coefficients>>,
+}
+
+impl Default for AsyncAllReduce {
+    /// An image of 224 × 224 in three colours, single precision.
+    fn default() -> Self {
+        Self {
+            samples: None,
+            sample_bytes: 224.0 * 224.0 * 3.0 * 4.0,
+            gemm: None,
+            coefficients: None,
+        }
+    }
 }
 
 /// When workers of a parameter server wait for each other.
@@ -136,7 +163,7 @@ impl fmt::Display for Strategy {
                 Sync::Ssp(staleness) => write!(f, "parameter_server (ssp, staleness {staleness})"),
             },
             Self::AllReduce(_) => f.write_str("all_reduce"),
-            Self::AsyncAllReduce => f.write_str("async_all_reduce"),
+            Self::AsyncAllReduce(_) => f.write_str("async_all_reduce"),
         }
     }
 }

@@ -9,12 +9,16 @@ use super::name::ModelName;
 use super::osf;
 use super::prediction::{Baseline, Prediction, Step};
 use super::ps;
+use super::queueing;
 use super::ring;
+use super::simulated;
+use super::sprint;
 use super::zeng;
 use crate::calibration::Calibration;
 use crate::cluster::Cluster;
 use crate::job::{Batch, Job, Precision, Strategy};
 use crate::placement::{Placement, PlacementError, Selection};
+use crate::sim::SimError;
 
 /// A question.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +38,7 @@ pub struct Query<'a> {
 }
 
 /// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PredictError {
     /// It cannot be placed.
     #[error(transparent)]
@@ -43,9 +47,7 @@ pub enum PredictError {
     #[error(transparent)]
     Case(#[from] CaseError),
     /// No model for the strategy.
-    #[error(
-        "no model of this version answers `{0}`\n  hint: `single`, `all_reduce` and `parameter_server` with `sync: bsp` are answered"
-    )]
+    #[error("no model of this version answers `{0}`")]
     NoModel(String),
     /// The model is for other strategies.
     #[error(
@@ -58,6 +60,12 @@ pub enum PredictError {
         /// The strategy.
         strategy: String,
     },
+    /// The rounds of SPRINT's threads did not settle.
+    #[error(transparent)]
+    Sprint(#[from] sprint::Unsettled),
+    /// The simulation did not end.
+    #[error(transparent)]
+    Simulation(#[from] SimError),
     /// One worker only.
     #[error(
         "`strategy: single` is one worker, but {0} were asked for\n  hint: give the job a strategy for several, such as parameter_server"
@@ -105,10 +113,11 @@ pub fn predict_placed(
         placement,
         &mut timings,
     )?;
-    let step = step_of(model, &case).ok_or_else(|| PredictError::WrongModel {
-        model: model.as_str(),
-        strategy: job.strategy.to_string(),
-    })?;
+    let step = step_of(model, &case)?;
+    let asynchronous = match model {
+        ModelName::Sprint => sprint::answer(&case)?.map(|answer| answer.asynchronous),
+        _ => None,
+    };
     let (baseline, baseline_samples) = baseline_of(query, &case, &mut timings)?;
     let samples = case.samples();
     let speedup = if let Batch::Global(_) = job.batch {
@@ -136,6 +145,7 @@ pub fn predict_placed(
         interval: interval(&case, &step),
         calibration: query.calibration.version.clone(),
         memory,
+        asynchronous,
         finish: job
             .steps
             .map(|steps| finish(steps, &step, query.cluster, placement)),
@@ -144,24 +154,33 @@ pub fn predict_placed(
     })
 }
 
-/// The step by a model; `None` when it cannot answer.
-pub fn step_of(model: ModelName, case: &Case<'_>) -> Option<Step> {
-    if !model.answers(&case.job.strategy) {
-        return None;
-    }
-    match model {
+/// The step by a model, or why it has none.
+pub fn step_of(model: ModelName, case: &Case<'_>) -> Result<Step, PredictError> {
+    let strategy = &case.job.strategy;
+    let step = match model {
+        _ if !model.answers(strategy) => None,
         ModelName::Compute | ModelName::NoCommunication => Some(baseline::no_communication(case)),
         ModelName::Ps => ps::Model::new(case).map(|mut m| m.step()),
+        ModelName::Asp => ps::Model::new(case).map(|mut m| m.asynchronous()),
+        ModelName::Simulation => simulated::step(case)?,
+        ModelName::Sprint => sprint::answer(case)?.map(|answer| answer.step),
         ModelName::Ring => ring::Model::new(case).map(|m| m.step()),
         ModelName::Osf => osf::step(case, true),
         ModelName::Csf => osf::step(case, false),
         ModelName::Zeng => zeng::step(case),
+        ModelName::Lin => queueing::lin(case),
+        ModelName::Cynthia => queueing::cynthia(case),
+        ModelName::SumOfSpeeds => Some(baseline::sum_of_speeds(case)),
         ModelName::Synchronised => baseline::synchronised(case),
-        ModelName::Sum => match case.job.strategy {
+        ModelName::Sum => match strategy {
             Strategy::AllReduce(_) => ring::Model::new(case).map(|m| m.in_sequence()),
             _ => baseline::sum(case),
         },
-    }
+    };
+    step.ok_or_else(|| PredictError::WrongModel {
+        model: model.as_str(),
+        strategy: strategy.to_string(),
+    })
 }
 
 fn baseline_of(

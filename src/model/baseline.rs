@@ -45,7 +45,7 @@ pub fn no_communication(case: &Case<'_>) -> Step {
 }
 
 /// Workers × batch over the sum of what each does alone.
-fn sum_of_speeds(case: &Case<'_>) -> Step {
+pub fn sum_of_speeds(case: &Case<'_>) -> Step {
     let speed: f64 = case
         .classes
         .iter()

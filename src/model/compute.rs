@@ -12,7 +12,7 @@ use crate::calibration::Calibration;
 use crate::device::{Device, DeviceKind, accelerator as accelerator_by, cpu};
 use crate::job::Precision;
 use crate::units::Seconds;
-use crate::workload::Workload;
+use crate::workload::{Profile, Workload};
 
 /// What one worker's step takes, alone and without communication.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,6 +92,22 @@ fn was_measured(device: &Device) -> bool {
         }
 }
 
+/// The steps that were profiled, where they were: what a simulation draws
+/// from.
+pub fn sampled(workload: &Workload, batch: u32) -> Vec<Timing> {
+    let first = workload.profile.iter();
+    let profiles = first.chain(&workload.further_profiles);
+    profiles.map(|profile| profiled(profile, batch)).collect()
+}
+
+/// Profiled moments are of one batch size; others scale with samples.
+fn profiled(profile: &Profile, batch: u32) -> Timing {
+    let scale = f64::from(batch) / f64::from(profile.batch);
+    let forward = profile.forward.iter().map(|t| *t * scale).collect();
+    let backward = profile.backward.iter().map(|t| *t * scale).collect();
+    Timing::new(forward, backward, profile.optimizer)
+}
+
 /// Times a workload's layers for `batch` samples on a device. `None` when
 /// nothing says what the layers compute.
 pub fn time(
@@ -102,11 +118,7 @@ pub fn time(
     calibration: &Calibration,
 ) -> Option<Timing> {
     if let Some(profile) = &workload.profile {
-        // Profiled moments are of one batch size; others scale with samples.
-        let scale = f64::from(batch) / f64::from(profile.batch);
-        let forward = profile.forward.iter().map(|t| *t * scale).collect();
-        let backward = profile.backward.iter().map(|t| *t * scale).collect();
-        return Some(Timing::new(forward, backward, profile.optimizer));
+        return Some(profiled(profile, batch));
     }
     if !workload.has_flops {
         return None;

@@ -2,6 +2,7 @@
 
 use super::memory::Memory;
 use super::name::ModelName;
+use super::sprint::Asynchronous;
 use crate::units::{Bytes, BytesPerSecond, Seconds};
 use std::fmt;
 
@@ -189,6 +190,8 @@ pub struct Prediction {
     pub calibration: Option<String>,
     /// Whether it fits, on the tightest device.
     pub memory: Option<Memory>,
+    /// What updates stand for, where workers do not wait for them.
+    pub asynchronous: Option<Asynchronous>,
     /// All steps, where the job says how many.
     pub finish: Option<Finish>,
     /// What was assumed.

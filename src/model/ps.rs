@@ -6,12 +6,14 @@
 //! start-up and copy costs, the server's update, and pulls and pushes that
 //! overlap with the forward and backward pass. `docs/models.md` derives it.
 
+mod asynchronous;
 mod kind;
 mod shards;
 mod spans;
 
-use self::kind::{Handling, Kind};
-use self::shards::Shards;
+pub(crate) use self::kind::Handling;
+use self::kind::Kind;
+pub(crate) use self::shards::Shards;
 use super::case::{Case, Class};
 use super::compute::Timing;
 use super::prediction::{Bottleneck, Part, Step};
@@ -46,6 +48,8 @@ pub struct Model<'a> {
     /// Moments at which classes reach a server and what it carries for each,
     /// kept between queues to save the memory.
     order: Vec<(f64, f64)>,
+    /// How many others a worker meets at each server, where nobody waits.
+    met: Vec<asynchronous::Met>,
 }
 
 /// How one class uses the network.
@@ -99,6 +103,7 @@ impl<'a> Model<'a> {
             forward_ends: Vec::with_capacity(kind_of.len()),
             flows: Vec::with_capacity(kind_of.len()),
             order: Vec::with_capacity(kind_of.len()),
+            met: Vec::with_capacity(case.servers.len()),
             shards,
             kinds,
             kind_of,
@@ -206,18 +211,20 @@ impl<'a> Model<'a> {
     /// over its own link.
     fn worker(&self, k: usize, load: f64, p: &TransferParameters) -> (f64, f64) {
         let (shards, flow, kind) = (&self.shards, &self.flows[k], self.kind(k));
+        // Nothing computes meanwhile, but bytes come no faster than the
+        // processor receives them.
+        let taken = flow.own.max(kind.handling.receive);
+        let pull = shards.pull_all(taken, &self.case.servers, load, p);
+        let copy = (kind.handling.copy_in + p.copy_s_per_byte) * shards.total;
+        let in_turn = pull + copy + kind.forward_total;
         if self.strategy.overlap {
             let servers = self.behind_servers[self.kind_of[k]];
             let waiting = servers.max(kind.forward_behind_link(flow.own)) + p.latency_s;
-            let forward_end = waiting.max(kind.unhindered(shards));
+            // A worker that only waits receives as fast as one that is in turn.
+            let forward_end = waiting.max(kind.unhindered(shards)).min(in_turn);
             (forward_end, forward_end + kind.pushed(shards, flow.own))
         } else {
-            // Nothing computes meanwhile, but bytes come no faster than the
-            // processor receives them.
-            let taken = flow.own.max(kind.handling.receive);
-            let pull = shards.pull_all(taken, &self.case.servers, load, p);
-            let copy = (kind.handling.copy_in + p.copy_s_per_byte) * shards.total;
-            let forward_end = pull + copy + kind.forward_total;
+            let forward_end = in_turn;
             let done = self.done(k, forward_end);
             let sent = shards.total * flow.own.max(kind.handling.send);
             (forward_end, done + sent + p.startup_s * shards.messages)
@@ -323,7 +330,11 @@ impl<'a> Model<'a> {
 }
 
 /// What bytes cost a class beside the network.
-fn handling(class: &Class, strategy: ParameterServer, p: &TransferParameters) -> Handling {
+pub(crate) fn handling(
+    class: &Class,
+    strategy: ParameterServer,
+    p: &TransferParameters,
+) -> Handling {
     let sharing = f64::from(class.sharing);
     // Summing and spreading within the node, where it does that itself.
     let within = if strategy.local_aggregation && class.sharing > 1 {

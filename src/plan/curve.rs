@@ -4,10 +4,14 @@ use super::pool::{PlanError, Pool};
 use super::{Ask, Taken};
 use crate::model::{Prediction, Query, predict_placed};
 use crate::placement::{Placement, Selection};
+use crate::sim::saturation;
 
 /// A worker more must bring this share of what one brings alone, or the knee
 /// is passed.
 const WORTHWHILE: f64 = 0.5;
+
+/// Gain of one more worker below which a series is saturated.
+const SATURATED: f64 = 0.05;
 
 /// The answers for 1 to N workers.
 #[derive(Clone, Debug)]
@@ -16,6 +20,8 @@ pub struct Curve {
     pub points: Vec<Prediction>,
     /// Workers up to which another still brings half of what one brings alone.
     pub knee: usize,
+    /// Workers past which another adds less than 5 % of the throughput.
+    pub saturation: Option<usize>,
 }
 
 /// Predicts 1 to N workers. Nodes are taken in the order in which each adds
@@ -44,7 +50,16 @@ pub fn curve(ask: Ask<'_>) -> Result<Curve, PlanError> {
         point.warnings.extend(pool.notes.iter().cloned());
     }
     let knee = knee(&points.iter().map(|p| p.speedup).collect::<Vec<_>>());
-    Ok(Curve { points, knee })
+    let series: Vec<(u32, f64)> = points
+        .iter()
+        .map(|p| (p.workers as u32, p.throughput()))
+        .collect();
+    let saturation = saturation(&series, SATURATED).map(|workers| workers as usize);
+    Ok(Curve {
+        points,
+        knee,
+        saturation,
+    })
 }
 
 /// Nodes, each the one that adds most after those before it.

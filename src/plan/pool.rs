@@ -42,6 +42,21 @@ pub enum PlanError {
     /// No price to minimise.
     #[error("--objective cost needs `price_per_hour` on every node; `{0}` has none")]
     NoPrice(String),
+    /// Only updates that nobody waits for stand for a varying number.
+    #[error(
+        "--minibatch is for `strategy: async_all_reduce`\n  hint: elsewhere a step is always the batch of all workers"
+    )]
+    NotAsynchronous,
+    /// No pair in range.
+    #[error(
+        "no number of these nodes and sub-batch up to 256 keeps the mean mini-batch within {range}; the nearest is {nearest:.1}"
+    )]
+    NoMinibatch {
+        /// The range.
+        range: String,
+        /// The nearest there is.
+        nearest: f64,
+    },
     /// The target is out of reach.
     #[error(
         "no set of these nodes reaches a speedup of {target:.2}; the best is {best:.2} with {workers} workers\n  hint: the bottleneck there is {bottleneck}"
@@ -242,10 +257,7 @@ impl<'a> Pool<'a> {
             &self.servers,
             &mut self.timings,
         )?;
-        let step = step_of(self.model, &case).ok_or_else(|| PredictError::WrongModel {
-            model: self.model.as_str(),
-            strategy: self.ask.job.strategy.to_string(),
-        })?;
+        let step = step_of(self.model, &case)?;
         Ok(case.samples() / step.time.get())
     }
 

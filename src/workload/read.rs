@@ -211,16 +211,51 @@ fn profile(field: &Field<'_>, resolve: Resolve<'_>) -> Option<Workload> {
     let object = field.object("a profiled workload", &["name", "profile"])?;
     let name = object.get("name").map(|f| f.text("a name"));
     let path = object.get("profile")?;
-    let file = path.text("the path of a profile")?;
-    let read = resolve(file)
-        .and_then(|text| Workload::from_profile(&text).map_err(|error| error.to_string()))
-        .inspect_err(|why| path.problem("a profile file", Some(why.clone())))
-        .ok();
-    let mut workload = read?;
+    let mut workload = if matches!(path.tree(), Tree::List(_)) {
+        profiles(&path.items("profiles of one network"), &path, resolve)?
+    } else {
+        one_profile(&path, resolve)?
+    };
     if let Some(name) = name {
         name?.clone_into(&mut workload.name);
     }
     Some(workload)
+}
+
+fn one_profile(path: &Field<'_>, resolve: Resolve<'_>) -> Option<Workload> {
+    let file = path.text("the path of a profile")?;
+    resolve(file)
+        .and_then(|text| Workload::from_profile(&text).map_err(|error| error.to_string()))
+        .inspect_err(|why| path.problem("a profile file", Some(why.clone())))
+        .ok()
+}
+
+/// Several profiles of the same step: the first is what closed forms take, a
+/// simulation draws from all.
+fn profiles(paths: &[Field<'_>], list: &Field<'_>, resolve: Resolve<'_>) -> Option<Workload> {
+    let all: Option<Vec<Workload>> = paths.iter().map(|p| one_profile(p, resolve)).collect();
+    let mut all = all?.into_iter();
+    let Some(mut first) = all.next() else {
+        list.problem("at least one profile", None);
+        return None;
+    };
+    for (other, path) in all.zip(&paths[1..]) {
+        let tensors = |w: &Workload| {
+            w.layers
+                .iter()
+                .map(|l| l.parameters.clone())
+                .collect::<Vec<_>>()
+        };
+        if tensors(&other) != tensors(&first) {
+            path.problem(
+                "a profile of the same layers as the first",
+                Some("steps are drawn from all of them, so they must be of one network".into()),
+            );
+            return None;
+        }
+        first.further_profiles.extend(other.profile);
+    }
+    Some(first)
 }
 
 fn sprint(field: &Field<'_>) -> Option<Workload> {

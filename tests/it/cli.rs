@@ -140,14 +140,22 @@ fn workers_are_taken_in_file_order_and_nodes_by_name() {
 
 #[test]
 fn every_model_can_be_asked_and_compare_shows_them_side_by_side() {
-    for model in ["ps", "zeng", "synchronised", "no-communication", "sum"] {
+    for model in [
+        "ps",
+        "simulation",
+        "zeng",
+        "synchronised",
+        "no-communication",
+        "sum-of-speeds",
+        "sum",
+    ] {
         let output = stepcast(&["predict", "--example", "--model", model, "-o", "json"]);
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(answer["model"], model);
     }
     let output = stepcast(&["compare", "--example", "-o", "json"]);
     let answers: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(answers.as_array().map(Vec::len), Some(5));
+    assert_eq!(answers.as_array().map(Vec::len), Some(7));
 }
 
 #[test]

@@ -19,3 +19,5 @@ mod ps_exact;
 mod purity;
 mod reproduce;
 mod ring_laws;
+mod sim;
+mod sprint;

@@ -14,15 +14,15 @@ use crate::units::Seconds;
 
 /// What bytes cost a worker beside the network, in seconds each.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Handling {
+pub(crate) struct Handling {
     /// From the NIC to where they are used, while the device computes.
-    pub(super) copy_in: f64,
+    pub(crate) copy_in: f64,
     /// From the device to the NIC, while it computes.
-    pub(super) copy_out: f64,
+    pub(crate) copy_out: f64,
     /// Time that receiving takes from the computing thread.
-    pub(super) receive: f64,
+    pub(crate) receive: f64,
     /// Time that sending takes from the computing thread.
-    pub(super) send: f64,
+    pub(crate) send: f64,
 }
 
 /// A moment that depends on the worker's own link: `at + bytes · own`.
@@ -34,16 +34,16 @@ struct Line {
 
 /// Times of a kind, summed at the layers that have parameters.
 #[derive(Clone, Debug)]
-pub(super) struct Kind {
-    pub(super) handling: Handling,
+pub(crate) struct Kind {
+    pub(crate) handling: Handling,
     /// Forward time from each layer to the end.
-    pub(super) forward_from: Vec<f64>,
+    pub(crate) forward_from: Vec<f64>,
     /// Backward time until each one's gradient is ready.
-    pub(super) backward_upto: Vec<f64>,
+    pub(crate) backward_upto: Vec<f64>,
     /// The whole forward pass.
-    pub(super) forward_total: f64,
+    pub(crate) forward_total: f64,
     /// The whole backward pass.
-    pub(super) backward_total: f64,
+    pub(crate) backward_total: f64,
     /// When the forward pass ends, by the layer that the own link holds up.
     pulls: Vec<Line>,
     /// When the last gradient has left, since the backward pass began, by the
@@ -52,7 +52,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    pub(super) fn new(
+    pub(crate) fn new(
         timing: &Timing,
         handling: Handling,
         shards: &Shards,
@@ -82,7 +82,7 @@ impl Kind {
     /// What is left of the forward pass once a layer's weights are there:
     /// copying them in, and computing this layer and all after it. Receiving
     /// takes time from the computing thread.
-    fn after_arrival(&self, shards: &Shards, layer: usize) -> f64 {
+    pub(super) fn after_arrival(&self, shards: &Shards, layer: usize) -> f64 {
         let from = shards.total - shards.upto[layer] + shards.bytes[layer];
         self.handling.copy_in * shards.bytes[layer]
             + self.handling.receive * from
@@ -91,7 +91,7 @@ impl Kind {
 
     /// When the gradient of a layer can leave, since the backward pass began.
     /// Sending what was ready before takes time from the computing thread.
-    pub(super) fn ready(&self, shards: &Shards, layer: usize) -> f64 {
+    pub(crate) fn ready(&self, shards: &Shards, layer: usize) -> f64 {
         let before = shards.total - shards.upto[layer];
         self.backward_upto[layer]
             + self.handling.send * before
@@ -100,25 +100,25 @@ impl Kind {
 
     /// The end of a forward pass for which the servers alone set the pace:
     /// `sent` is when each layer has been sent to all workers.
-    pub(super) fn forward_behind_servers(&self, shards: &Shards, sent: &[f64]) -> f64 {
+    pub(crate) fn forward_behind_servers(&self, shards: &Shards, sent: &[f64]) -> f64 {
         latest(shards.len(), |layer| {
             sent[layer] + self.after_arrival(shards, layer)
         })
     }
 
     /// The same with all weights there from the start.
-    pub(super) fn unhindered(&self, shards: &Shards) -> f64 {
+    pub(crate) fn unhindered(&self, shards: &Shards) -> f64 {
         self.forward_total + self.handling.receive * shards.total
     }
 
     /// The same where only the worker's own link does.
-    pub(super) fn forward_behind_link(&self, own: f64) -> f64 {
+    pub(crate) fn forward_behind_link(&self, own: f64) -> f64 {
         highest(&self.pulls, own)
     }
 
     /// When the last gradient has left over the own link and the backward
     /// pass is done, since it began.
-    pub(super) fn pushed(&self, shards: &Shards, own: f64) -> f64 {
+    pub(crate) fn pushed(&self, shards: &Shards, own: f64) -> f64 {
         let computed = self.backward_total + self.handling.send * shards.total;
         highest(&self.pushes, own).max(computed)
     }
@@ -205,7 +205,7 @@ fn turn(a: Point, b: Point, c: Point) -> f64 {
 /// The gradients at which the queue of a server may be decided: vertices of
 /// the upper hull of (moment ready, bytes still to come), over all kinds.
 /// A point below the hull never gives the latest finish, whatever the rate.
-pub(super) fn vertices(kinds: &[Kind], shards: &Shards, server: usize) -> Vec<usize> {
+pub(crate) fn vertices(kinds: &[Kind], shards: &Shards, server: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = Vec::new();
     for kind in kinds {
         let mut hull: Vec<Point> = Vec::new();

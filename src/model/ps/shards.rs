@@ -8,38 +8,41 @@ use crate::workload::Workload;
 
 /// Layers with parameters, in forward order, and where they live.
 #[derive(Clone, Debug)]
-pub(super) struct Shards {
+pub(crate) struct Shards {
     /// Index of each in the workload's layers.
-    pub(super) layers: Vec<usize>,
+    pub(crate) layers: Vec<usize>,
     /// Bytes of each.
-    pub(super) bytes: Vec<f64>,
+    pub(crate) bytes: Vec<f64>,
     /// Messages of each.
-    pub(super) counts: Vec<f64>,
+    pub(crate) counts: Vec<f64>,
     /// Server of each.
-    pub(super) server: Vec<usize>,
+    pub(crate) server: Vec<usize>,
     /// Bytes up to and with each.
-    pub(super) upto: Vec<f64>,
+    pub(crate) upto: Vec<f64>,
     /// Messages up to and with each.
-    pub(super) counts_upto: Vec<f64>,
+    pub(crate) counts_upto: Vec<f64>,
     /// Bytes on the same server up to and with each.
-    pub(super) server_upto: Vec<f64>,
+    pub(crate) server_upto: Vec<f64>,
     /// Messages on the same server up to and with each.
-    pub(super) server_counts_upto: Vec<f64>,
+    pub(crate) server_counts_upto: Vec<f64>,
+    /// Bytes that have come in when each is there, with the streams of all
+    /// servers side by side.
+    pub(crate) beside: Vec<f64>,
     /// Bytes of each server.
-    pub(super) server_bytes: Vec<f64>,
+    pub(crate) server_bytes: Vec<f64>,
     /// Messages of each server.
-    pub(super) server_messages: Vec<f64>,
+    pub(crate) server_messages: Vec<f64>,
     /// All bytes.
-    pub(super) total: f64,
+    pub(crate) total: f64,
     /// All messages.
-    pub(super) messages: f64,
+    pub(crate) messages: f64,
     /// Parts are spread over all servers rather than placed whole.
-    even: bool,
+    pub(crate) even: bool,
     servers: usize,
 }
 
 impl Shards {
-    pub(super) fn new(
+    pub(crate) fn new(
         workload: &Workload,
         precision: Precision,
         fusion: Fusion,
@@ -55,6 +58,7 @@ impl Shards {
             counts_upto: Vec::new(),
             server_upto: Vec::new(),
             server_counts_upto: Vec::new(),
+            beside: Vec::new(),
             server_bytes: vec![0.0; servers],
             server_messages: vec![0.0; servers],
             total: 0.0,
@@ -76,6 +80,11 @@ impl Shards {
             };
             shards.push(index, bytes, messages);
         }
+        shards.beside = shards
+            .server_upto
+            .iter()
+            .map(|&upto| shards.server_bytes.iter().map(|&all| upto.min(all)).sum())
+            .collect();
         shards
     }
 
@@ -110,18 +119,18 @@ impl Shards {
     }
 
     /// Layers with parameters.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.layers.len()
     }
 
     /// Whether a layer has bytes on a server.
-    pub(super) fn on(&self, server: usize, layer: usize) -> bool {
+    pub(crate) fn on(&self, server: usize, layer: usize) -> bool {
         self.even || self.server[layer] == server
     }
 
     /// Bytes that one worker still pushes to a server once the gradient of a
     /// layer is ready: that layer's and those of the layers before it.
-    pub(super) fn bytes_from(&self, server: usize, layer: usize) -> f64 {
+    pub(crate) fn bytes_from(&self, server: usize, layer: usize) -> f64 {
         if self.even || self.server[layer] == server {
             self.server_upto[layer]
         } else {
@@ -133,7 +142,7 @@ impl Shards {
     }
 
     /// When the server has sent a layer to all workers, since it began.
-    pub(super) fn sent(
+    pub(crate) fn sent(
         &self,
         layer: usize,
         servers: &[Server],
@@ -146,7 +155,7 @@ impl Shards {
 
     /// When everything is pulled, with nothing computing meanwhile; a byte
     /// takes `own` seconds on the worker's side.
-    pub(super) fn pull_all(
+    pub(crate) fn pull_all(
         &self,
         own: f64,
         servers: &[Server],
