@@ -2,21 +2,30 @@
 //! `.proto` stops the build.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::PathBuf;
 use std::{env, fs};
 
-const PROTOS: [&str; 1] = ["proto/stepcast/v1/predictor.proto"];
+const PROTOS: [&str; 6] = [
+    "stepcast/v1/calibration.proto",
+    "stepcast/v1/inventory.proto",
+    "stepcast/v1/job.proto",
+    "stepcast/v1/node.proto",
+    "stepcast/v1/observations.proto",
+    "stepcast/v1/predictor.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    for proto in PROTOS {
-        println!("cargo::rerun-if-changed={proto}");
-    }
-    let descriptors = protox::Compiler::new(["proto"])?
+    println!("cargo::rerun-if-changed=proto");
+    let mut compiler = protox::Compiler::new(["proto"])?;
+    compiler
         .include_source_info(true)
         .include_imports(true)
-        .open_files(PROTOS.map(|p| p.trim_start_matches("proto/")))?
-        .encode_file_descriptor_set();
-    let out = env::var("OUT_DIR")?;
-    fs::write(Path::new(&out).join("stepcast.v1.bin"), descriptors)?;
+        .open_files(PROTOS)?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let descriptors = compiler.encode_file_descriptor_set();
+    fs::write(out.join("stepcast.v1.bin"), descriptors)?;
+    tonic_prost_build::configure()
+        .build_transport(false)
+        .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
 }

@@ -143,6 +143,7 @@ fn main() {
                 model: None,
                 baseline: None,
                 calibration,
+                simulation_events: None,
             }));
         }
     });

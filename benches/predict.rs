@@ -118,6 +118,7 @@ fn main() {
             model: Some(ModelName::Ps),
             baseline: None,
             calibration,
+            simulation_events: None,
         };
         report(
             "  the whole answer, nothing kept",

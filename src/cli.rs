@@ -12,6 +12,7 @@ mod output;
 mod predict;
 mod recommend;
 mod reproduce;
+mod serve;
 mod shell;
 mod simulate;
 mod tune;
@@ -30,7 +31,11 @@ const NOT_WRITTEN: u8 = 74;
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
     let Arguments { command, log_level } = Arguments::parse();
-    logging::start(log_level);
+    let format = match &command {
+        Command::Serve(args) => args.log_format,
+        _ => args::LogFormat::Text,
+    };
+    logging::start(log_level, format, matches!(command, Command::Serve(_)));
     let done = match command {
         Command::Predict(args) => predict::run(args),
         Command::Curve(args) => curve::run(args),
@@ -42,6 +47,7 @@ pub fn main() -> ExitCode {
         Command::Workloads(args) => catalogues::workloads(&args),
         Command::Devices(args) => catalogues::devices(&args),
         Command::Nodes(args) => nodes::run(&args),
+        Command::Serve(args) => serve::run(*args),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man => shell::man(),
     };

@@ -6,12 +6,16 @@ mod instances;
 mod labels;
 mod object;
 mod read;
+mod selector;
 mod short;
+mod topology;
 
 pub use fact::{Fact, FactName, Source};
 pub use labels::resolve;
 pub use object::{Condition, Metadata, NodeObject, Spec, Status, Taint};
-pub use read::{ClusterFile, MAX_CLUSTER_BYTES};
+pub use read::{ClusterFile, MAX_CLUSTER_BYTES, leave_processors_out};
+pub use selector::Selector;
+pub use topology::{Links, Place};
 
 use crate::device::Device;
 use crate::units::BytesPerSecond;
@@ -56,8 +60,11 @@ pub struct Accelerators {
     pub count: u32,
 }
 
+/// Labels, sorted by key. Nodes repeat each other's, so the text is shared.
+pub type Labels = Vec<(Arc<str>, Arc<str>)>;
+
 /// One machine.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     /// Its name.
     pub name: String,
@@ -73,6 +80,12 @@ pub struct Node {
     pub transport: Transport,
     /// Price, in whatever currency the operator thinks in.
     pub price_per_hour: Option<f64>,
+    /// Where it stands.
+    pub place: Place,
+    /// Accelerators that other jobs hold.
+    pub taken: u32,
+    /// Its labels, sorted by key, where it came from Kubernetes.
+    pub labels: Labels,
     /// Why it takes no new work, where it does not.
     pub unusable: Option<String>,
     /// What is known of it and from where.
@@ -90,6 +103,12 @@ impl Node {
         }
     }
 
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let place = self.labels.binary_search_by(|(k, _)| (**k).cmp(key));
+        place.ok().map(|i| &*self.labels[i].1)
+    }
+
     /// Workers it can hold: its accelerators, or the node itself.
     pub fn workers(&self) -> u32 {
         match (&self.role, &self.accelerators, &self.cpu) {
@@ -104,8 +123,10 @@ impl Node {
 /// All nodes, in file order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cluster {
-    /// The nodes.
-    pub nodes: Vec<Node>,
+    /// The nodes, shared with other states of the same cluster.
+    pub nodes: Vec<Arc<Node>>,
+    /// What the links between zones and racks carry.
+    pub links: Links,
     /// What is odd about the file; nodes carry their own.
     pub warnings: Vec<String>,
 }

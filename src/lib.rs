@@ -40,6 +40,16 @@ pub mod plot;
 
 pub mod reproduce;
 
+pub mod snapshot;
+
+pub mod serving;
+
+pub mod inventory;
+
 pub mod protocol;
+
+pub mod serve;
+
+mod kubernetes;
 
 pub mod cli;

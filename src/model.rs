@@ -19,9 +19,12 @@ mod span;
 pub mod sprint;
 pub mod zeng;
 
-pub use answer::{PredictError, Query, predict, predict_placed, step_of};
+pub use answer::{
+    Answered, PredictError, Query, answer_placed, predict, predict_placed, step_of, warn_of_nodes,
+};
 pub use case::{Case, CaseError, Class, Group, Server, Timings};
 pub use compute::Timing;
+pub use describe::words;
 pub use memory::Memory;
 pub use name::ModelName;
 pub use prediction::{Baseline, Bottleneck, Carrier, Finish, Interval, Part, Prediction, Step};

@@ -4,6 +4,7 @@ use crate::cluster::{Cluster, Node, Role};
 use crate::input::near;
 use crate::job::{Batch, Job, Strategy};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// What the asker wants of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,7 +150,7 @@ impl Placement {
             .map(|&i| cluster.nodes[i].workers() as usize)
             .sum();
         if available == 0 {
-            let why = |n: &Node| match (&n.unusable, n.role) {
+            let why = |n: &Arc<Node>| match (&n.unusable, n.role) {
                 (Some(why), _) => format!("{}: {why}", n.name),
                 (None, Role::Server) => format!("{} is a server", n.name),
                 _ => format!("{} has no worker", n.name),
@@ -178,6 +179,70 @@ impl Placement {
             Some(wanted),
             named,
         ))
+    }
+}
+
+impl Placement {
+    /// The same of nodes that were found already, in order; `servers` are all
+    /// nodes of the cluster that hold weights.
+    pub fn of_nodes(
+        job: &Job,
+        cluster: &Cluster,
+        nodes: &[u32],
+        servers: &[u32],
+        workers: Option<usize>,
+    ) -> Result<Self, PlacementError> {
+        let node = |i: &u32| &cluster.nodes[*i as usize];
+        let available: usize = nodes.iter().map(|i| node(i).workers() as usize).sum();
+        if available == 0 {
+            let why = |i: &u32| match (&node(i).unusable, node(i).role) {
+                (Some(why), _) => format!("{}: {why}", node(i).name),
+                (None, Role::Server) => format!("{} is a server", node(i).name),
+                _ => format!("{} has no worker", node(i).name),
+            };
+            return Err(PlacementError::NothingComputes(
+                nodes.iter().take(5).map(why).collect(),
+            ));
+        }
+        let default = if job.strategy == Strategy::Single {
+            1
+        } else {
+            available
+        };
+        let wanted = workers.unwrap_or(default);
+        if wanted > available {
+            return Err(PlacementError::TooMany { wanted, available });
+        }
+        check_batch(&job.batch, wanted)?;
+        let mut left = wanted;
+        let mut placed = Vec::with_capacity(nodes.len());
+        for &index in nodes {
+            let taken = (node(&index).workers() as usize).min(left);
+            left -= taken;
+            if taken > 0 {
+                placed.push(Placed {
+                    node: index as usize,
+                    workers: taken as u32,
+                });
+            }
+        }
+        let wanted = match &job.strategy {
+            Strategy::ParameterServer(ps) => ps.servers as usize,
+            _ => 0,
+        };
+        // Servers among the nodes, else all there are, else the workers' nodes.
+        let own = || nodes.iter().filter(|i| node(i).role == Role::Server);
+        let mut chosen: Vec<usize> = own().take(wanted).map(|&i| i as usize).collect();
+        if chosen.is_empty() {
+            chosen = servers.iter().take(wanted).map(|&i| i as usize).collect();
+        }
+        if chosen.is_empty() {
+            chosen = placed.iter().take(wanted).map(|p| p.node).collect();
+        }
+        Ok(Self {
+            nodes: placed,
+            servers: chosen,
+        })
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) enum Command {
     Devices(ListArgs),
     /// What the nodes of a cluster were read as, fact by fact.
     Nodes(NodesArgs),
+    /// The sidecar: gRPC for schedulers, metrics for Prometheus.
+    Serve(Box<ServeArgs>),
     /// Completions for a shell, on stdout.
     Completions {
         /// The shell.
@@ -363,4 +365,127 @@ pub(super) enum OrderName {
     Reverse,
     /// Anew each step.
     Random,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    /// Where gRPC listens.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7443")]
+    pub(super) listen: std::net::SocketAddr,
+
+    /// Also listen on this Unix socket; its owner may change things.
+    #[arg(long, value_name = "PATH")]
+    pub(super) uds: Option<PathBuf>,
+
+    /// Where /metrics, /healthz and /readyz listen.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9464")]
+    pub(super) metrics: std::net::SocketAddr,
+
+    /// The cluster: the short form, or what `kubectl get nodes -o yaml`
+    /// prints. Without it and --kube, the built-in example is served.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "kube")]
+    pub(super) cluster: Option<PathBuf>,
+
+    /// Watch the nodes of a Kubernetes cluster: the pod's own, or that of
+    /// KUBECONFIG.
+    #[arg(long)]
+    pub(super) kube: bool,
+
+    /// What was learnt; the shipped calibration by default.
+    #[arg(long, value_name = "FILE")]
+    pub(super) calibration: Option<PathBuf>,
+
+    /// Where observations are kept.
+    #[arg(long, value_name = "DIR")]
+    pub(super) data_dir: Option<PathBuf>,
+
+    /// What to assume of NICs that nobody describes.
+    #[arg(long, value_name = "GBPS", default_value = "10")]
+    pub(super) default_nic: String,
+
+    /// What a node gets of the links between zones.
+    #[arg(long, value_name = "GBPS")]
+    pub(super) between_zones: Option<String>,
+
+    /// What a node gets of the links between racks.
+    #[arg(long, value_name = "GBPS")]
+    pub(super) between_racks: Option<String>,
+
+    /// Certificate chain (PEM); read again when it changes.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(super) tls_cert: Option<PathBuf>,
+
+    /// Its key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_key: Option<PathBuf>,
+
+    /// Only clients with a certificate of these authorities (PEM) are served.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_client_ca: Option<PathBuf>,
+
+    /// Client certificates of this name (common name, DNS or URI) may report
+    /// steps and change the calibration.
+    #[arg(long, value_name = "NAME")]
+    pub(super) allow_name: Vec<String>,
+
+    /// Bearer tokens that may do the same, one a line; read at every use.
+    #[arg(long, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+
+    /// Reading needs an allowed identity too.
+    #[arg(long)]
+    pub(super) protect_reading: bool,
+
+    /// Largest message in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    pub(super) max_message_mib: usize,
+
+    /// Most nodes of one set.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(super) max_nodes: usize,
+
+    /// Most sets of one batch.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(super) max_sets: usize,
+
+    /// Most layers of a network.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(super) max_layers: usize,
+
+    /// Most events of a simulation.
+    #[arg(long, value_name = "N", default_value_t = 5_000_000)]
+    pub(super) max_simulation_events: u64,
+
+    /// Most calls at a time; more are refused at once.
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(super) max_concurrent_calls: usize,
+
+    /// Most plans and simulations at a time.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(super) max_concurrent_plans: usize,
+
+    /// Most workers of a curve.
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub(super) max_curve_workers: usize,
+
+    /// Longest time of any call.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(super) max_call_seconds: u64,
+
+    /// How long calls may take to end after SIGTERM.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    pub(super) drain_seconds: u64,
+
+    /// Log lines as text or JSON.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(super) log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// For eyes.
+    Text,
+    /// For machines.
+    Json,
 }

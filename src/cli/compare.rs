@@ -26,6 +26,7 @@ pub(super) fn run(args: CompareArgs) -> Result<(), Failure> {
             model: Some(model),
             baseline: asked.baseline.as_deref(),
             calibration: &asked.calibration,
+            simulation_events: None,
         };
         match predict(&query) {
             Ok(prediction) => answers.push(prediction),

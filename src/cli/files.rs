@@ -147,7 +147,7 @@ fn read_reference(job: &Path, reference: &str) -> Result<String, String> {
     read_text(&path, MAX_PROFILE_BYTES).map_err(|problems| problems.to_string())
 }
 
-fn read_calibration(path: &Path) -> Result<Calibration, Failure> {
+pub(super) fn read_calibration(path: &Path) -> Result<Calibration, Failure> {
     let name = path.display().to_string();
     let text = read_text(path, MAX_CALIBRATION_BYTES)?;
     let calibration: Result<Calibration, String> = crate::input::parse(&text);

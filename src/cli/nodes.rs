@@ -42,7 +42,7 @@ pub(super) fn run(args: &NodesArgs) -> Result<(), Failure> {
         files::read_cluster(path, &defaults)?
     };
     output::warn(&cluster.all_warnings());
-    let rows: Vec<NodeRow<'_>> = cluster.nodes.iter().map(row).collect();
+    let rows: Vec<NodeRow<'_>> = cluster.nodes.iter().map(|node| row(node)).collect();
     match args.output {
         Format::Table => output::print(&sheet(&cluster, &rows)),
         Format::Csv => output::print(&output::csv(
@@ -111,7 +111,7 @@ fn sheet(cluster: &Cluster, rows: &[NodeRow<'_>]) -> String {
         table.add_row(line);
     }
     let usable = cluster.nodes.iter().filter(|n| n.unusable.is_none());
-    let workers: u32 = usable.map(Node::workers).sum();
+    let workers: u32 = usable.map(|node| node.workers()).sum();
     format!(
         "{table}\n{} nodes, {workers} workers that can be used",
         cluster.nodes.len()

@@ -26,6 +26,11 @@ pub(super) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Writes something for whoever looks on.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// Writes what was assumed or is odd.
 pub(super) fn warn(warnings: &[String]) {
     const MOST: usize = 10;

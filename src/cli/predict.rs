@@ -29,6 +29,7 @@ pub(super) fn run(args: PredictArgs) -> Result<(), Failure> {
         model,
         baseline: asked.baseline.as_deref(),
         calibration: &asked.calibration,
+        simulation_events: None,
     })?;
     if let Some(path) = timeline {
         write_timeline(&path, &asked, prediction.model)?;

@@ -23,6 +23,12 @@ pub enum FactName {
     PricePerHour,
     /// Whether it takes new work.
     Schedulable,
+    /// The zone it stands in.
+    Zone,
+    /// The rack it stands in.
+    Rack,
+    /// The accelerators that its own reach over `NVLink`.
+    NvlinkDomain,
 }
 
 impl fmt::Display for FactName {
@@ -37,6 +43,9 @@ impl fmt::Display for FactName {
             Self::Role => "role",
             Self::PricePerHour => "price_per_hour",
             Self::Schedulable => "schedulable",
+            Self::Zone => "zone",
+            Self::Rack => "rack",
+            Self::NvlinkDomain => "nvlink_domain",
         })
     }
 }

@@ -9,7 +9,8 @@ use self::accelerators::Sight;
 use super::fact::{Fact, FactName, Source};
 use super::instances::{Instance, instance};
 use super::object::NodeObject;
-use super::{Defaults, Node, Role};
+use super::{Defaults, Node, Place, Role};
+use std::sync::Arc;
 
 const NFD: &str = "feature.node.kubernetes.io/";
 const INSTANCE_TYPE: [&str; 2] = [
@@ -39,6 +40,7 @@ pub fn resolve(object: &NodeObject, defaults: &Defaults) -> Node {
     let transport = resolver.transport();
     let role = resolver.role();
     let price_per_hour = resolver.price();
+    let place = resolver.place();
     let computes = accelerators.is_some() || cpu.is_some();
     let unusable = resolver.unusable(computes, role, unknown);
     let Resolver {
@@ -52,6 +54,14 @@ pub fn resolve(object: &NodeObject, defaults: &Defaults) -> Node {
         nic,
         transport,
         price_per_hour,
+        place,
+        taken: 0,
+        labels: object
+            .metadata
+            .labels
+            .iter()
+            .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
+            .collect(),
         unusable,
         facts,
         warnings,
@@ -59,7 +69,7 @@ pub fn resolve(object: &NodeObject, defaults: &Defaults) -> Node {
 }
 
 /// Annotations and labels of our own that are read.
-const OWN: [&str; 8] = [
+const OWN: [&str; 11] = [
     "accelerator",
     "accelerator-count",
     "cpu",
@@ -68,12 +78,31 @@ const OWN: [&str; 8] = [
     "transport",
     "role",
     "price-per-hour",
+    "zone",
+    "rack",
+    "nvlink-domain",
 ];
 
 /// Taints of nodes that run the cluster rather than its jobs.
 const CONTROL_PLANE: [&str; 2] = [
     "node-role.kubernetes.io/control-plane",
     "node-role.kubernetes.io/master",
+];
+
+/// Labels that say where a node stands, the nearest to it first.
+const ZONE: [&str; 2] = [
+    "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/zone",
+];
+const RACK: [&str; 4] = [
+    "topology.kubernetes.io/rack",
+    "network.topology.nvidia.com/leaf",
+    "topology.k8s.aws/network-node-layer-3",
+    "cloud.google.com/gce-topology-subblock",
+];
+const NVLINK_DOMAIN: [&str; 2] = [
+    "nvidia.com/gpu.clique",
+    "network.topology.nvidia.com/accelerator",
 ];
 
 struct Resolver<'a> {
@@ -105,6 +134,34 @@ impl<'a> Resolver<'a> {
             .filter(|v| !v.is_empty())
             .or_else(|| self.label(&key))?;
         Some((Source::Override(key), value))
+    }
+
+    /// Where the node stands.
+    fn place(&mut self) -> Place {
+        let mut of = |own: &str, name: FactName, keys: &[&str]| {
+            let mut candidates: Vec<Candidate<Arc<str>>> = Vec::new();
+            let label = |key: &&str| {
+                let source = Source::Cloud((*key).to_owned());
+                self.label(key).map(|value| (source, value))
+            };
+            let found = self
+                .own(own)
+                .into_iter()
+                .chain(keys.iter().filter_map(label));
+            for (source, value) in found {
+                candidates.push(Candidate {
+                    source,
+                    value: value.into(),
+                    text: value.to_owned(),
+                });
+            }
+            self.settle(name, candidates)
+        };
+        Place {
+            zone: of("zone", FactName::Zone, &ZONE),
+            rack: of("rack", FactName::Rack, &RACK),
+            nvlink_domain: of("nvlink-domain", FactName::NvlinkDomain, &NVLINK_DOMAIN),
+        }
     }
 
     fn warn(&mut self, what: impl std::fmt::Display) {

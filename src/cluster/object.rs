@@ -27,6 +27,9 @@ pub struct Metadata {
     pub labels: BTreeMap<String, String>,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
+    /// Its version, for watches.
+    #[serde(rename = "resourceVersion")]
+    pub resource_version: Option<String>,
 }
 
 /// What the operator wants.

@@ -7,6 +7,7 @@ use crate::input::{Problems, Tree, parse};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 /// A cluster file over this is refused unread.
 pub const MAX_CLUSTER_BYTES: u64 = 256 << 20;
@@ -29,6 +30,11 @@ struct Document {
 }
 
 impl ClusterFile<'_> {
+    /// A cluster of the short form that is parsed already; `text` is not used.
+    pub fn read_tree(&self, tree: &Tree, defaults: &Defaults) -> Result<Cluster, Problems> {
+        short::read(self.name, tree, defaults)
+    }
+
     /// The cluster, or everything that is wrong with the file.
     pub fn read(&self, defaults: &Defaults) -> Result<Cluster, Problems> {
         let whole = |found: String, hint: Option<&str>| {
@@ -102,23 +108,25 @@ impl ClusterFile<'_> {
                 let expected = "a name of its own for every node".into();
                 return Err(Problems::whole_file(self.name, found, expected, None));
             }
-            cluster.nodes.push(resolve(object, defaults));
+            cluster.nodes.push(Arc::new(resolve(object, defaults)));
         }
-        // Where some nodes bring accelerators, the processors of others are
-        // there to run the cluster, not to hold the step up.
-        let accelerated = |n: &Node| n.accelerators.is_some() && n.unusable.is_none();
-        if cluster.nodes.iter().any(accelerated) {
-            for node in &mut cluster.nodes {
-                if node.role == Role::Worker
-                    && node.accelerators.is_none()
-                    && node.unusable.is_none()
-                {
-                    node.unusable =
-                        Some("it has no accelerator and others do; name it to use it".into());
-                }
-            }
-        }
+        leave_processors_out(&mut cluster.nodes);
         Ok(cluster)
+    }
+}
+
+/// Where some nodes bring accelerators, the processors of others are there to
+/// run the cluster, not to hold the step up.
+pub fn leave_processors_out(nodes: &mut [Arc<Node>]) {
+    let accelerated = |n: &Arc<Node>| n.accelerators.is_some() && n.unusable.is_none();
+    if !nodes.iter().any(accelerated) {
+        return;
+    }
+    for node in nodes {
+        if node.role == Role::Worker && node.accelerators.is_none() && node.unusable.is_none() {
+            Arc::make_mut(node).unusable =
+                Some("it has no accelerator and others do; name it to use it".into());
+        }
     }
 }
 

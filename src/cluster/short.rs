@@ -1,7 +1,7 @@
 //! The short form of a cluster file.
 
 use super::fact::{Fact, FactName, Source};
-use super::{Accelerators, Cluster, Defaults, Node, Role, Transport};
+use super::{Accelerators, Cluster, Defaults, Links, Node, Place, Role, Transport};
 use crate::device::{self, Device};
 use crate::input::{Field, Problems, Reader, Tree};
 use crate::units::{BytesPerSecond, Unit};
@@ -23,6 +23,8 @@ const NODE_KEYS: &[&str] = &[
     "nic_gbps",
     "transport",
     "price_per_hour",
+    "zone",
+    "rack",
 ];
 
 /// Reads `nodes: […]`, with `devices: […]` beside it where the file defines
@@ -31,7 +33,7 @@ pub(super) fn read(file: &str, tree: &Tree, defaults: &Defaults) -> Result<Clust
     let reader = Reader::new(file);
     let root = reader.root(tree);
     let cluster = root
-        .object("a cluster", &["nodes", "devices"])
+        .object("a cluster", &["nodes", "devices", "links"])
         .and_then(|object| {
             let own: Vec<Arc<Device>> = object.get("devices").map_or_else(Vec::new, |f| {
                 f.items("a list of devices")
@@ -41,7 +43,12 @@ pub(super) fn read(file: &str, tree: &Tree, defaults: &Defaults) -> Result<Clust
             });
             let list = object.require("nodes", "a list of nodes")?;
             let items = list.items("a list of nodes");
-            let mut cluster = Cluster::default();
+            let mut cluster = Cluster {
+                links: object
+                    .get("links")
+                    .map_or(Some(Links::default()), |f| links(&f))?,
+                ..Cluster::default()
+            };
             let mut names = HashSet::new();
             for item in &items {
                 for node in entry(item, &own, defaults).unwrap_or_default() {
@@ -52,7 +59,7 @@ pub(super) fn read(file: &str, tree: &Tree, defaults: &Defaults) -> Result<Clust
                             None,
                         );
                     }
-                    cluster.nodes.push(node);
+                    cluster.nodes.push(Arc::new(node));
                 }
                 if cluster.nodes.len() as u64 > MAX_NODES {
                     item.problem(format!("at most {MAX_NODES} nodes in a file"), None);
@@ -96,6 +103,8 @@ fn entry(field: &Field<'_>, own: &[Arc<Device>], defaults: &Defaults) -> Option<
     let price = object
         .get("price_per_hour")
         .map(|f| f.non_negative(Unit::None));
+    let zone = object.get("zone").map(|f| f.text("the zone it stands in"));
+    let rack = object.get("rack").map(|f| f.text("the rack it stands in"));
     let role = role?;
     if role == Role::Worker && accelerators.is_none() && cpu.is_none() {
         field.problem(
@@ -131,9 +140,14 @@ fn entry(field: &Field<'_>, own: &[Arc<Device>], defaults: &Defaults) -> Option<
             Some(read) => Some(read?),
             None => None,
         },
-        unusable: None,
+        place: Place {
+            zone: zone.flatten().map(Into::into),
+            rack: rack.flatten().map(Into::into),
+            nvlink_domain: None,
+        },
         facts: Vec::new(),
         warnings,
+        ..Node::default()
     };
     node.facts = facts(&node, nic.is_some());
     Some(match count {
@@ -144,6 +158,21 @@ fn entry(field: &Field<'_>, own: &[Arc<Device>], defaults: &Defaults) -> Option<
                 ..node.clone()
             })
             .collect(),
+    })
+}
+
+/// `{between_zones_gbps, between_racks_gbps}`: what one node gets of them.
+pub(super) fn links(field: &Field<'_>) -> Option<Links> {
+    let object = field.object("links", &["between_zones_gbps", "between_racks_gbps"])?;
+    let rate = |key| match object.get(key) {
+        None => Some(None),
+        Some(f) => f
+            .positive(Unit::Gbps)
+            .map(|g| Some(BytesPerSecond::from_gbit(g))),
+    };
+    Some(Links {
+        between_zones: rate("between_zones_gbps")?,
+        between_racks: rate("between_racks_gbps")?,
     })
 }
 
@@ -202,6 +231,14 @@ fn facts(node: &Node, nic_given: bool) -> Vec<Fact> {
     fact(FactName::NicGbps, format!("{}", node.nic.gbit()), source);
     if node.role == Role::Server {
         fact(FactName::Role, "server".into(), Source::File);
+    }
+    for (name, value) in [
+        (FactName::Zone, &node.place.zone),
+        (FactName::Rack, &node.place.rack),
+    ] {
+        if let Some(value) = value {
+            fact(name, value.to_string(), Source::File);
+        }
     }
     if let Some(price) = node.price_per_hour {
         fact(FactName::PricePerHour, price.to_string(), Source::File);

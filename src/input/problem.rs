@@ -17,17 +17,25 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
+impl Problem {
+    /// What is wrong, without where.
+    pub fn what(&self) -> String {
+        let mut text = format!("found {}, expected {}", self.found, self.expected);
+        if let Some(hint) = &self.hint {
+            text.push_str("\n  hint: ");
+            text.push_str(hint);
+        }
+        text
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file)?;
         if !self.path.is_empty() {
             write!(f, ": {}", self.path)?;
         }
-        write!(f, ": found {}, expected {}", self.found, self.expected)?;
-        if let Some(hint) = &self.hint {
-            write!(f, "\n  hint: {hint}")?;
-        }
-        Ok(())
+        write!(f, ": {}", self.what())
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Query<'a> {
     pub baseline: Option<&'a str>,
     /// What was learnt.
     pub calibration: &'a Calibration,
+    /// Events that a simulation may take; the model's own limit when absent.
+    pub simulation_events: Option<u64>,
 }
 
 /// Why there is no answer.
@@ -96,6 +98,25 @@ pub fn predict_placed(
     query: &Query<'_>,
     placement: &Placement,
 ) -> Result<Prediction, PredictError> {
+    let Answered { mut prediction, .. } = answer_placed(query, placement)?;
+    let mut warnings = query.cluster.warnings.clone();
+    warn_of_nodes(query.cluster, placement, &mut warnings);
+    warnings.append(&mut prediction.warnings);
+    prediction.warnings = warnings;
+    Ok(prediction)
+}
+
+/// An answer that holds for other nodes of the same kinds too.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// The prediction; its warnings are those of any such nodes.
+    pub prediction: Prediction,
+    /// A node of each class of workers.
+    pub class_nodes: Vec<usize>,
+}
+
+/// Answers, and says which classes of workers the answer speaks of.
+pub fn answer_placed(query: &Query<'_>, placement: &Placement) -> Result<Answered, PredictError> {
     let job = query.job;
     if job.strategy == Strategy::Single && placement.workers() > 1 {
         return Err(PredictError::SingleOnly(placement.workers()));
@@ -106,13 +127,16 @@ pub fn predict_placed(
             .ok_or_else(|| PredictError::NoModel(job.strategy.to_string()))?,
     };
     let mut timings = Timings::default();
-    let case = Case::new(
+    let mut case = Case::new(
         job,
         query.cluster,
         query.calibration,
         placement,
         &mut timings,
     )?;
+    if let Some(events) = query.simulation_events {
+        case.simulation_events = events;
+    }
     let step = step_of(model, &case)?;
     let asynchronous = match model {
         ModelName::Sprint => sprint::answer(&case)?.map(|answer| answer.asynchronous),
@@ -126,8 +150,7 @@ pub fn predict_placed(
         let alone = baseline_samples / baseline.iteration_time.get();
         samples / step.time.get() / alone
     };
-    let mut warnings = used_warnings(query, placement);
-    warnings.extend(case_warnings(&case, placement));
+    let mut warnings = case_warnings(&case, placement);
     let memory = tightest_memory(&case);
     if let Some(memory) = memory.filter(|m| !m.fits()) {
         warnings.push(format!(
@@ -135,11 +158,16 @@ pub fn predict_placed(
             memory.needed, memory.available
         ));
     }
-    Ok(Prediction {
+    let nodes = &query.cluster.nodes;
+    let prediction = Prediction {
         model,
         workers: placement.workers(),
         samples,
-        bottleneck: words(&step, &case, placement),
+        bottleneck: words(
+            &step,
+            &|class| &nodes[case.classes[class].node],
+            &|server| placement.servers.get(server).map(|&i| &*nodes[i]),
+        ),
         speedup,
         baseline,
         interval: interval(&case, &step),
@@ -151,6 +179,10 @@ pub fn predict_placed(
             .map(|steps| finish(steps, &step, query.cluster, placement)),
         step,
         warnings,
+    };
+    Ok(Answered {
+        prediction,
+        class_nodes: case.classes.iter().map(|c| c.node).collect(),
     })
 }
 
@@ -228,15 +260,11 @@ fn baseline_of(
     Ok((baseline, f64::from(batch)))
 }
 
-/// Warnings of the file and of the nodes in use, each once.
-fn used_warnings(query: &Query<'_>, placement: &Placement) -> Vec<String> {
-    let mut warnings = query.cluster.warnings.clone();
-    let used = placement
-        .nodes
-        .iter()
-        .map(|p| p.node)
-        .chain(placement.servers.iter().copied());
-    for node in used.map(|i| &query.cluster.nodes[i]) {
+/// Adds the warnings of the nodes in use, each once.
+pub fn warn_of_nodes(cluster: &Cluster, placement: &Placement, warnings: &mut Vec<String>) {
+    let used = placement.nodes.iter().map(|p| p.node);
+    for i in used.chain(placement.servers.iter().copied()) {
+        let node = &cluster.nodes[i];
         let asked_for = node
             .unusable
             .as_ref()
@@ -247,7 +275,6 @@ fn used_warnings(query: &Query<'_>, placement: &Placement) -> Vec<String> {
             }
         }
     }
-    warnings
 }
 
 fn case_warnings(case: &Case<'_>, placement: &Placement) -> Vec<String> {

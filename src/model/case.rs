@@ -3,12 +3,15 @@
 
 use super::compute::{self, Timing};
 use crate::calibration::Calibration;
-use crate::cluster::{Cluster, Node, Transport};
+use crate::cluster::{Cluster, Node, Place, Transport};
 use crate::device::Device;
 use crate::job::{Batch, Job, Strategy};
 use crate::placement::Placement;
 use crate::units::{BytesPerSecond, Seconds};
 use std::sync::Arc;
+
+/// Events that a simulation may take unless the asker says otherwise.
+const EVENTS: u64 = 20_000_000;
 
 /// Workers that behave alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +60,8 @@ pub struct Case<'a> {
     pub workers: u32,
     /// Nodes that compute.
     pub nodes: u32,
+    /// Events that a simulation may take.
+    pub simulation_events: u64,
 }
 
 /// Why a case cannot be made.
@@ -137,6 +142,7 @@ impl<'a> Case<'a> {
             servers: Vec::new(),
             workers,
             nodes,
+            simulation_events: EVENTS,
         };
         let wanted = match &job.strategy {
             Strategy::ParameterServer(ps) => ps.servers,
@@ -144,6 +150,8 @@ impl<'a> Case<'a> {
         };
         // Without server nodes, the first nodes hold the servers.
         let mut hosts_left = if server_nodes.is_empty() { wanted } else { 0 };
+        let servers: &[usize] = if wanted > 0 { server_nodes } else { &[] };
+        let reach = Reach::new(cluster, groups.iter().map(|g| g.node), servers);
         let mut index = 0;
         for group in groups {
             let node = &cluster.nodes[group.node];
@@ -151,9 +159,14 @@ impl<'a> Case<'a> {
             hosts_left -= hosting;
             let nic = Server { nic: node.nic };
             case.servers.extend((0..hosting).map(|_| nic));
-            for (count, hosts) in [(hosting, true), (group.nodes - hosting, false)] {
-                let place = (group.node, group.workers, hosts);
-                case.add_many(node, count * group.workers, index, place, timings)?;
+            for (count, hosts_server) in [(hosting, true), (group.nodes - hosting, false)] {
+                let spot = Spot {
+                    node: group.node,
+                    sharing: group.workers,
+                    hosts_server,
+                    nic: reach.nic(node),
+                };
+                case.add_many(node, count * group.workers, index, spot, timings)?;
                 index += (count * group.workers) as usize;
             }
         }
@@ -170,7 +183,7 @@ impl<'a> Case<'a> {
         node: &Node,
         count: u32,
         first: usize,
-        place: (usize, u32, bool),
+        spot: Spot,
         timings: &mut Timings,
     ) -> Result<(), CaseError> {
         let all = self.workers as usize;
@@ -190,8 +203,8 @@ impl<'a> Case<'a> {
                 }
                 _ => count - done,
             };
-            self.add(node, batch, place, timings)?;
-            if let Some(class) = self.class_of(node, batch, place) {
+            self.add(node, batch, spot, timings)?;
+            if let Some(class) = self.class_of(node, batch, spot) {
                 class.count += alike - 1;
             }
             done += alike;
@@ -219,16 +232,24 @@ impl<'a> Case<'a> {
             servers: Vec::new(),
             workers: workers as u32,
             nodes: placement.nodes.len() as u32,
+            simulation_events: EVENTS,
         };
         let mut index = 0;
+        let placed = || placement.nodes.iter().map(|p| p.node);
+        let reach = Reach::new(cluster, placed(), &placement.servers);
         for placed in &placement.nodes {
             let node = &cluster.nodes[placed.node];
             let hosts_server = placement.servers.contains(&placed.node);
             for _ in 0..placed.workers {
                 let batch = job.batch.of_worker(index, workers);
                 index += 1;
-                let place = (placed.node, placed.workers, hosts_server);
-                case.add(node, batch, place, timings)?;
+                let spot = Spot {
+                    node: placed.node,
+                    sharing: placed.workers,
+                    hosts_server,
+                    nic: reach.nic(node),
+                };
+                case.add(node, batch, spot, timings)?;
             }
         }
         case.servers = servers_on(cluster, &placement.servers);
@@ -239,11 +260,11 @@ impl<'a> Case<'a> {
         &mut self,
         node: &Node,
         batch: u32,
-        (index, sharing, hosts_server): (usize, u32, bool),
+        spot: Spot,
         timings: &mut Timings,
     ) -> Result<(), CaseError> {
         let device = node.device().ok_or(CaseError::NoWorkers)?;
-        if let Some(class) = self.class_of(node, batch, (index, sharing, hosts_server)) {
+        if let Some(class) = self.class_of(node, batch, spot) {
             class.count += 1;
             return Ok(());
         }
@@ -251,29 +272,24 @@ impl<'a> Case<'a> {
             timing: timings.of(self.job, device, batch, self.calibration)?,
             device: Arc::clone(device),
             batch,
-            nic: node.nic,
+            nic: spot.nic,
             transport: node.transport,
-            sharing,
-            hosts_server,
+            sharing: spot.sharing,
+            hosts_server: spot.hosts_server,
             count: 1,
-            node: index,
+            node: spot.node,
         });
         Ok(())
     }
 
     /// The class that a worker of a node falls into, if there is one yet.
-    fn class_of(
-        &mut self,
-        node: &Node,
-        batch: u32,
-        (_, sharing, hosts_server): (usize, u32, bool),
-    ) -> Option<&mut Class> {
+    fn class_of(&mut self, node: &Node, batch: u32, spot: Spot) -> Option<&mut Class> {
         let device = node.device()?;
         self.classes.iter_mut().find(|class| {
             class.batch == batch
-                && class.nic == node.nic
-                && class.sharing == sharing
-                && class.hosts_server == hosts_server
+                && class.nic == spot.nic
+                && class.sharing == spot.sharing
+                && class.hosts_server == spot.hosts_server
                 && class.transport == node.transport
                 && (Arc::ptr_eq(&class.device, device) || class.device == *device)
         })
@@ -319,6 +335,64 @@ impl<'a> Case<'a> {
             timing.forward_total() + timing.backward_total()
         };
         (1..self.classes.len()).fold(0, |worst, i| if time(i) > time(worst) { i } else { worst })
+    }
+}
+
+/// A worker's place on a node.
+#[derive(Clone, Copy)]
+struct Spot {
+    node: usize,
+    sharing: u32,
+    hosts_server: bool,
+    nic: BytesPerSecond,
+}
+
+/// What the links between zones and racks leave of a node's NIC.
+enum Reach<'a> {
+    /// All of it: nothing is known of any links, or none is crossed.
+    Whole,
+    /// All nodes talk to each other: the narrowest link holds up all.
+    Among(BytesPerSecond),
+    /// Each talks to the servers.
+    Servers(&'a Cluster, &'a [usize]),
+}
+
+impl<'a> Reach<'a> {
+    fn new(cluster: &'a Cluster, nodes: impl Iterator<Item = usize>, servers: &'a [usize]) -> Self {
+        if cluster.links.is_empty() {
+            return Self::Whole;
+        }
+        if !servers.is_empty() {
+            return Self::Servers(cluster, servers);
+        }
+        let mut narrowest: Option<BytesPerSecond> = None;
+        let mut seen: Vec<&Place> = Vec::new();
+        for node in nodes {
+            let place = &cluster.nodes[node].place;
+            if seen.contains(&place) {
+                continue;
+            }
+            let crossed = seen.iter().filter_map(|p| cluster.links.between(p, place));
+            for rate in crossed {
+                if narrowest.is_none_or(|n| rate < n) {
+                    narrowest = Some(rate);
+                }
+            }
+            seen.push(place);
+        }
+        narrowest.map_or(Self::Whole, Self::Among)
+    }
+
+    fn nic(&self, node: &Node) -> BytesPerSecond {
+        let least = |rate: BytesPerSecond| if rate < node.nic { rate } else { node.nic };
+        match self {
+            Self::Whole => node.nic,
+            Self::Among(rate) => least(*rate),
+            Self::Servers(cluster, servers) => servers
+                .iter()
+                .filter_map(|&s| cluster.links.between(&node.place, &cluster.nodes[s].place))
+                .fold(node.nic, |nic, rate| if rate < nic { rate } else { nic }),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::case::Case;
 use super::prediction::{Bottleneck, Carrier, Finish, Interval, Step};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Node};
 use crate::placement::Placement;
 use crate::units::Seconds;
 
@@ -55,14 +55,19 @@ pub(super) fn finish(steps: u64, step: &Step, cluster: &Cluster, placement: &Pla
     }
 }
 
-/// The bottleneck in words.
-pub(super) fn words(step: &Step, case: &Case<'_>, placement: &Placement) -> String {
-    let node = |class: usize| &case.cluster.nodes[case.classes[class].node].name;
+/// The bottleneck in words; `node_of` gives a node of each class of workers,
+/// `server` the node of each parameter server.
+pub fn words<'a>(
+    step: &Step,
+    node_of: &dyn Fn(usize) -> &'a Node,
+    server_of: &dyn Fn(usize) -> Option<&'a Node>,
+) -> String {
+    let node = |class: usize| &node_of(class).name;
     let share =
         |busy: Seconds| format!("{:.0} % of the step", (busy / step.time * 100.0).min(100.0));
     match step.bottleneck {
         Bottleneck::Compute { class, busy } => {
-            let device = &case.classes[class].device.name;
+            let device = node_of(class).device().map_or("", |d| &*d.name);
             format!(
                 "compute on {} ({device}): busy {}",
                 node(class),
@@ -75,10 +80,7 @@ pub(super) fn words(step: &Step, case: &Case<'_>, placement: &Placement) -> Stri
             bytes,
             busy,
         } => {
-            let name = placement
-                .servers
-                .get(server)
-                .map_or("server", |&i| &case.cluster.nodes[i].name);
+            let name = server_of(server).map_or("", |node| &*node.name);
             format!(
                 "NIC of server {name} ({rate}): {bytes} each way, busy {}",
                 share(busy)

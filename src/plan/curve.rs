@@ -40,6 +40,7 @@ pub fn curve(ask: Ask<'_>) -> Result<Curve, PlanError> {
         model: ask.model,
         baseline: Some(fastest),
         calibration: ask.calibration,
+        simulation_events: None,
     };
     let mut points: Vec<Prediction> = Vec::with_capacity(most);
     for workers in 1..=most {

@@ -141,6 +141,7 @@ pub fn recommend_minibatch(
         model: None,
         baseline: ask.baseline,
         calibration: ask.calibration,
+        simulation_events: None,
     };
     let names = |p: &Placement| -> Vec<String> {
         let used = p.nodes.iter().map(|p| &ask.cluster.nodes[p.node]);

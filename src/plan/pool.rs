@@ -116,13 +116,14 @@ impl<'a> Pool<'a> {
                 .ok_or_else(|| PredictError::NoModel(job.strategy.to_string()))?,
         };
         let nodes = &ask.cluster.nodes;
+        let by_place = !ask.cluster.links.is_empty();
         let mut kinds: Vec<Kind> = Vec::new();
         for index in candidates(ask.cluster, ask.nodes)? {
             let node = &nodes[index];
             if node.workers() == 0 {
                 continue;
             }
-            let same = |kind: &&mut Kind| alike(node, &nodes[kind.nodes[0]]);
+            let same = |kind: &&mut Kind| alike(node, &nodes[kind.nodes[0]], by_place);
             match kinds.iter_mut().find(same) {
                 Some(kind) => kind.nodes.push(index),
                 None => kinds.push(Kind {
@@ -268,9 +269,11 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Whether two nodes are the same to a plan.
-fn alike(a: &Node, b: &Node) -> bool {
-    a.nic == b.nic
+/// Whether two nodes are the same to a plan. Where they stand matters only
+/// when the links between places are known.
+fn alike(a: &Node, b: &Node, by_place: bool) -> bool {
+    (!by_place || a.place == b.place)
+        && a.nic == b.nic
         && a.transport == b.transport
         && a.price_per_hour == b.price_per_hour
         && a.workers() == b.workers()

@@ -76,6 +76,7 @@ pub fn recommend(ask: Ask<'_>, wish: &Wish) -> Result<Recommendation, PlanError>
         model: ask.model,
         baseline: Some(baseline),
         calibration: ask.calibration,
+        simulation_events: None,
     };
     let answer = |order: &[usize]| -> Result<Recommendation, PlanError> {
         let workers = Some(limit).filter(|l| *l < usize::MAX);

@@ -78,6 +78,7 @@ fn query<'a>(ask: &Ask<'a>, job: &'a Job, selection: &'a Selection) -> Query<'a>
         model: None,
         baseline: ask.baseline,
         calibration: ask.calibration,
+        simulation_events: None,
     }
 }
 

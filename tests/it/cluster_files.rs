@@ -141,7 +141,7 @@ fn cordoned_and_unready_nodes_take_no_work() {
 }
 
 fn one(labels: &str, rest: &str) -> Node {
-    read(&list(labels, rest)).nodes.remove(0)
+    Node::clone(&read(&list(labels, rest)).nodes[0])
 }
 
 #[test]

@@ -175,7 +175,7 @@ proptest! {
         let (Ok(job), Ok(cluster)) = (job, cluster) else { return Ok(()) };
         prop_assume!(bounded(&cluster));
         let selection = Selection { nodes: None, workers };
-        let query = Query { job: &job, cluster: &cluster, selection: &selection, model: None, baseline: None, calibration: Calibration::shipped() };
+        let query = Query { job: &job, cluster: &cluster, selection: &selection, model: None, baseline: None, calibration: Calibration::shipped(), simulation_events: None };
         if let Ok(answer) = predict(&query) {
             let time = answer.step.time.get();
             prop_assert!(time.is_finite() && time > 0.0, "{}", time);

@@ -70,6 +70,7 @@ fn predicted(row: &Row, model: ModelName) -> f64 {
         model: Some(model),
         baseline: None,
         calibration: Calibration::shipped(),
+        simulation_events: None,
     };
     predict(&query).expect("an answer").step.time.get()
 }
@@ -191,6 +192,7 @@ fn computing_for(row: &Row, seconds: f64, model: ModelName) -> f64 {
         model: Some(model),
         baseline: None,
         calibration: Calibration::shipped(),
+        simulation_events: None,
     };
     predict(&query).expect("an answer").step.time.get()
 }
@@ -211,9 +213,9 @@ fn the_closed_form_is_near_the_simulation() {
                 .collect();
             for round in 1..times {
                 cluster.nodes.extend(workers.iter().map(|node| {
-                    let mut node = node.clone();
+                    let mut node = stepcast::cluster::Node::clone(node);
                     node.name = format!("{}-{round}", node.name);
-                    node
+                    Arc::new(node)
                 }));
             }
             let ask = |model| {
@@ -224,6 +226,7 @@ fn the_closed_form_is_near_the_simulation() {
                     model: Some(model),
                     baseline: None,
                     calibration: Calibration::shipped(),
+                    simulation_events: None,
                 };
                 predict(&query).expect("an answer").step.time.get()
             };

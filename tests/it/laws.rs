@@ -85,6 +85,7 @@ impl Bed {
             model: Some(model),
             baseline: None,
             calibration: Calibration::shipped(),
+            simulation_events: None,
         })
         .unwrap_or_else(|e| panic!("{e}"))
     }
@@ -254,6 +255,7 @@ fn more_hardware_is_not_slower() {
             model: None,
             baseline: None,
             calibration: Calibration::shipped(),
+            simulation_events: None,
         })
         .unwrap_or_else(|e| panic!("{e}"))
         .step
@@ -304,6 +306,7 @@ fn a_single_worker_is_its_own_baseline() {
         model: None,
         baseline: None,
         calibration: Calibration::shipped(),
+        simulation_events: None,
     })
     .expect("an answer");
     assert_eq!(answer.speedup, 1.0);

@@ -75,6 +75,7 @@ fn every_set(job: &Job, cluster: &Cluster) -> Vec<(f64, usize, f64)> {
                 model: None,
                 baseline: None,
                 calibration: Calibration::shipped(),
+                simulation_events: None,
             })
             .expect("an answer");
             let price: f64 = chosen.iter().filter_map(|n| n.price_per_hour).sum();
@@ -131,7 +132,7 @@ proptest! {
         for kind in 0..many.len() {
             let names: Vec<String> = cluster.nodes.iter().map(|n| n.name.clone()).filter(|n| n.starts_with(&format!("k{kind}-"))).collect();
             let selection = Selection { nodes: Some(names), workers: None };
-            let query = Query { job: &job, cluster: &cluster, selection: &selection, model: None, baseline: None, calibration: Calibration::shipped() };
+            let query = Query { job: &job, cluster: &cluster, selection: &selection, model: None, baseline: None, calibration: Calibration::shipped(), simulation_events: None };
             let alone = predict(&query).expect("an answer").throughput();
             prop_assert!(found.prediction.throughput() >= alone * (1.0 - 1e-9));
         }
@@ -147,6 +148,7 @@ fn alone(job: &Job, cluster: &Cluster) -> f64 {
         model: None,
         baseline: None,
         calibration: Calibration::shipped(),
+        simulation_events: None,
     })
     .expect("an answer");
     32.0 / answer.baseline.iteration_time.get()

@@ -75,6 +75,7 @@ impl Bed {
             model: Some(model),
             baseline: None,
             calibration: Calibration::shipped(),
+            simulation_events: None,
         })
         .unwrap_or_else(|e| panic!("{e}"))
     }

@@ -1,0 +1,58 @@
+//! What the sidecar is told.
+
+use super::access::Access;
+use super::tls::TlsFiles;
+use crate::calibration::Calibration;
+use crate::cluster::{Cluster, Defaults, Links};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where nodes come from.
+pub(crate) enum Source {
+    /// A file, or the built-in example.
+    Cluster(Box<Cluster>),
+    /// The API server of the kubeconfig or of the pod.
+    Kubernetes {
+        /// What to assume of nodes that do not say.
+        defaults: Defaults,
+        /// What the links between places carry.
+        links: Links,
+    },
+}
+
+/// What one call may ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of a message.
+    pub(crate) message_bytes: usize,
+    /// Nodes of one set.
+    pub(crate) nodes: usize,
+    /// Sets of one batch.
+    pub(crate) sets: usize,
+    /// Layers of a network.
+    pub(crate) layers: usize,
+    /// Events of a simulation.
+    pub(crate) simulation_events: u64,
+    /// Calls at a time.
+    pub(crate) concurrent_calls: usize,
+    /// Plans and simulations at a time.
+    pub(crate) concurrent_plans: usize,
+    /// Workers of a curve.
+    pub(crate) curve_workers: usize,
+    /// Time of any call.
+    pub(crate) longest_call: Duration,
+}
+
+/// Everything.
+pub(crate) struct Config {
+    pub(crate) listen: SocketAddr,
+    pub(crate) uds: Option<PathBuf>,
+    pub(crate) metrics: SocketAddr,
+    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) source: Source,
+    pub(crate) calibration: Calibration,
+    pub(crate) limits: Limits,
+    pub(crate) access: Access,
+    pub(crate) drain: Duration,
+}
