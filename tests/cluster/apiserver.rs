@@ -28,13 +28,16 @@ impl ApiServer {
         let server = Self {
             client: {
                 tool(&folder, &["start"], &[&port, &etcd]);
-                let file = Kubeconfig::read_from(folder.join("admin.kubeconfig")).expect("a kubeconfig");
-                let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+                let file =
+                    Kubeconfig::read_from(folder.join("admin.kubeconfig")).expect("a kubeconfig");
+                let config =
+                    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
                 Client::try_from(config.expect("a config")).expect("a client")
             },
             folder,
         };
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
         let _ = server.post("/api/v1/namespaces", &namespace).await;
         server
     }
@@ -73,7 +76,9 @@ impl ApiServer {
             "rules": [{"apiGroups": [""], "resources": resources, "verbs": ["get", "list", "watch"]}],
         });
         if self.post(roles, &role).await.is_err() {
-            self.put(&format!("{roles}/sidecar"), &role).await.expect("a role");
+            self.put(&format!("{roles}/sidecar"), &role)
+                .await
+                .expect("a role");
         }
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
@@ -81,7 +86,12 @@ impl ApiServer {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "sidecar"},
             "subjects": [{"kind": "User", "name": "sidecar"}],
         });
-        let _ = self.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await;
+        let _ = self
+            .post(
+                "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+                &binding,
+            )
+            .await;
     }
 
     fn nodes(&self) -> Api<Node> {
@@ -90,7 +100,10 @@ impl ApiServer {
 
     pub(crate) async fn create(&self, node: &Value) {
         let node = serde_json::from_value(with_status(node.clone())).expect("a node");
-        self.nodes().create(&PostParams::default(), &node).await.expect("created");
+        self.nodes()
+            .create(&PostParams::default(), &node)
+            .await
+            .expect("created");
     }
 
     pub(crate) async fn create_many(&self, nodes: impl Iterator<Item = Value>) {
@@ -100,7 +113,8 @@ impl ApiServer {
     }
 
     pub(crate) async fn label(&self, name: &str, key: &str, value: &str) {
-        self.patch(name, &json!({"metadata": {"labels": {key: value}}})).await;
+        self.patch(name, &json!({"metadata": {"labels": {key: value}}}))
+            .await;
     }
 
     pub(crate) async fn label_many(&self, names: &[String], key: &str, value: &str) {
@@ -111,11 +125,17 @@ impl ApiServer {
 
     pub(crate) async fn patch(&self, name: &str, patch: &Value) {
         let params = PatchParams::default();
-        self.nodes().patch(name, &params, &Patch::Merge(patch)).await.expect("patched");
+        self.nodes()
+            .patch(name, &params, &Patch::Merge(patch))
+            .await
+            .expect("patched");
     }
 
     pub(crate) async fn delete(&self, name: &str) {
-        self.nodes().delete(name, &DeleteParams::default()).await.expect("deleted");
+        self.nodes()
+            .delete(name, &DeleteParams::default())
+            .await
+            .expect("deleted");
     }
 
     /// A pod on a node that holds accelerators.
@@ -127,7 +147,9 @@ impl ApiServer {
         });
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
         let pod = serde_json::from_value(pod).expect("a pod");
-        pods.create(&PostParams::default(), &pod).await.expect("created");
+        pods.create(&PostParams::default(), &pod)
+            .await
+            .expect("created");
         self.pod_phase(name, phase).await;
     }
 
@@ -135,7 +157,9 @@ impl ApiServer {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
         let status = json!({"status": {"phase": phase}});
         let params = PatchParams::default();
-        pods.patch_status(name, &params, &Patch::Merge(&status)).await.expect("patched");
+        pods.patch_status(name, &params, &Patch::Merge(&status))
+            .await
+            .expect("patched");
     }
 }
 

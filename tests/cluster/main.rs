@@ -18,7 +18,10 @@ fn assets() -> Option<std::path::PathBuf> {
     let folder = std::env::var_os("KUBEBUILDER_ASSETS")
         .or_else(|| std::env::var_os("STEPCAST_ASSETS"))
         .map(std::path::PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|h| std::path::Path::new(&h).join(".cache/stepcast/assets")))?;
+        .or_else(|| {
+            std::env::var_os("HOME")
+                .map(|h| std::path::Path::new(&h).join(".cache/stepcast/assets"))
+        })?;
     folder.join("kube-apiserver").exists().then_some(folder)
 }
 
@@ -57,7 +60,11 @@ fn on(names: &[&str]) -> v1::PredictRequest {
 }
 
 /// Waits until something holds; panics with what it was about after a while.
-async fn until<F: Future<Output = bool>>(what: &str, within: Duration, mut holds: impl FnMut() -> F) -> Duration {
+async fn until<F: Future<Output = bool>>(
+    what: &str,
+    within: Duration,
+    mut holds: impl FnMut() -> F,
+) -> Duration {
     let start = Instant::now();
     loop {
         if holds().await {
@@ -84,27 +91,70 @@ async fn nodes_appear_change_and_vanish() {
     assert_eq!(sidecar.ready().await, 503);
     // Rights to nodes alone: ready, with a warning that pods are not seen.
     api.grant(&["nodes"]).await;
-    api.create(&node("a", "Tesla-V100-SXM2-16GB", 8, "25")).await;
+    api.create(&node("a", "Tesla-V100-SXM2-16GB", 8, "25"))
+        .await;
     until("ready", SOON, || async { sidecar.ready().await == 200 }).await;
-    until("node a", SOON, || async { sidecar.nodes().await.iter().any(|n| n.name == "a") }).await;
+    until("node a", SOON, || async {
+        sidecar.nodes().await.iter().any(|n| n.name == "a")
+    })
+    .await;
     let listed = sidecar.list().await;
-    assert!(listed.warnings.iter().any(|w| w.contains("pods may not be read")), "{:?}", listed.warnings);
+    assert!(
+        listed
+            .warnings
+            .iter()
+            .any(|w| w.contains("pods may not be read")),
+        "{:?}",
+        listed.warnings
+    );
     let a = &listed.nodes[0];
-    assert_eq!((a.accelerator_type.as_str(), a.accelerator_count), ("Tesla-V100-SXM2-16GB", 8));
-    let nic = a.facts.iter().find(|f| f.name == "nic_gbps").expect("a fact");
-    assert_eq!((nic.value.as_str(), nic.source.as_str()), ("25", "stepcast.dev/nic-gbps"));
+    assert_eq!(
+        (a.accelerator_type.as_str(), a.accelerator_count),
+        ("Tesla-V100-SXM2-16GB", 8)
+    );
+    let nic = a
+        .facts
+        .iter()
+        .find(|f| f.name == "nic_gbps")
+        .expect("a fact");
+    assert_eq!(
+        (nic.value.as_str(), nic.source.as_str()),
+        ("25", "stepcast.dev/nic-gbps")
+    );
     // Pods too: what they hold is seen, and the warning goes.
     api.grant(&["nodes", "pods"]).await;
     api.pod("train-0", "a", 6, "Running").await;
-    until("6 taken", SOON, || async { sidecar.nodes().await.iter().any(|n| n.accelerators_taken == 6) }).await;
+    until("6 taken", SOON, || async {
+        sidecar
+            .nodes()
+            .await
+            .iter()
+            .any(|n| n.accelerators_taken == 6)
+    })
+    .await;
     assert!(sidecar.list().await.warnings.is_empty());
     let recommended = sidecar.recommend(job()).await;
-    assert_eq!(recommended.prediction.expect("an answer").workers, 2, "only what is free");
+    assert_eq!(
+        recommended.prediction.expect("an answer").workers,
+        2,
+        "only what is free"
+    );
     api.pod_phase("train-0", "Succeeded").await;
-    until("none taken", SOON, || async { sidecar.nodes().await.iter().all(|n| n.accelerators_taken == 0) }).await;
+    until("none taken", SOON, || async {
+        sidecar
+            .nodes()
+            .await
+            .iter()
+            .all(|n| n.accelerators_taken == 0)
+    })
+    .await;
     // A second node, then a change of its label: the answer follows.
-    api.create(&node("b", "Tesla-V100-SXM2-16GB", 8, "25")).await;
-    until("node b", SOON, || async { sidecar.nodes().await.len() == 2 }).await;
+    api.create(&node("b", "Tesla-V100-SXM2-16GB", 8, "25"))
+        .await;
+    until("node b", SOON, || async {
+        sidecar.nodes().await.len() == 2
+    })
+    .await;
     let before = sidecar.predict(on(&["a", "b"])).await.expect("an answer");
     assert_eq!(before.workers, 16);
     api.label("b", "stepcast.dev/nic-gbps", "1").await;
@@ -115,14 +165,25 @@ async fn nodes_appear_change_and_vanish() {
     .await;
     println!("a label's change is in answers after {seen:?}");
     // Cordoned: shown with the reason. Gone: unknown by name.
-    api.patch("b", &json!({"spec": {"unschedulable": true}})).await;
+    api.patch("b", &json!({"spec": {"unschedulable": true}}))
+        .await;
     until("cordoned", SOON, || async {
-        sidecar.nodes().await.iter().any(|n| n.name == "b" && n.unusable.contains("cordoned"))
+        sidecar
+            .nodes()
+            .await
+            .iter()
+            .any(|n| n.name == "b" && n.unusable.contains("cordoned"))
     })
     .await;
     api.delete("b").await;
-    until("b is gone", SOON, || async { sidecar.nodes().await.len() == 1 }).await;
-    let error = sidecar.predict(on(&["a", "b"])).await.expect_err("b is gone");
+    until("b is gone", SOON, || async {
+        sidecar.nodes().await.len() == 1
+    })
+    .await;
+    let error = sidecar
+        .predict(on(&["a", "b"]))
+        .await
+        .expect_err("b is gone");
     assert_eq!(error.code(), tonic::Code::InvalidArgument);
     assert!(error.message().contains("no node named `b`"), "{error}");
     sidecar.stop().await;
@@ -134,16 +195,29 @@ async fn an_api_server_that_dies_takes_nothing_with_it() {
     let api = ApiServer::start("outage").await;
     api.grant(&["nodes", "pods"]).await;
     for i in 0..20 {
-        api.create(&node(&format!("n{i:02}"), "NVIDIA-L4", 4, "10")).await;
+        api.create(&node(&format!("n{i:02}"), "NVIDIA-L4", 4, "10"))
+            .await;
     }
     let sidecar = Sidecar::start(&api).await;
-    until("20 nodes", SOON, || async { sidecar.nodes().await.len() == 20 }).await;
-    let before = sidecar.predict(on(&["n00", "n01"])).await.expect("an answer");
+    until("20 nodes", SOON, || async {
+        sidecar.nodes().await.len() == 20
+    })
+    .await;
+    let before = sidecar
+        .predict(on(&["n00", "n01"]))
+        .await
+        .expect("an answer");
     // Killed in the middle of the watch: the last state serves, metrics tell.
     api.tool(&["stop-apiserver"]);
-    until("out of touch", SOON, || async { sidecar.metric("stepcast_inventory_synced").await == Some(0.0) }).await;
+    until("out of touch", SOON, || async {
+        sidecar.metric("stepcast_inventory_synced").await == Some(0.0)
+    })
+    .await;
     assert_eq!(sidecar.nodes().await.len(), 20);
-    let during = sidecar.predict(on(&["n00", "n01"])).await.expect("an answer");
+    let during = sidecar
+        .predict(on(&["n00", "n01"]))
+        .await
+        .expect("an answer");
     assert_eq!(during, before, "the same answer");
     assert_eq!(sidecar.ready().await, 200, "what it knows, it serves");
     api.tool(&["start-apiserver"]);
@@ -153,17 +227,25 @@ async fn an_api_server_that_dies_takes_nothing_with_it() {
     .await;
     println!("in touch {back:?} after the API server was back");
     api.create(&node("late", "NVIDIA-L4", 4, "10")).await;
-    until("a node that came after", SOON, || async { sidecar.nodes().await.len() == 21 }).await;
+    until("a node that came after", SOON, || async {
+        sidecar.nodes().await.len() == 21
+    })
+    .await;
     // Changes while it is away, history compacted: a real 410, and a new list.
     api.label("n03", "stepcast.dev/nic-gbps", "40").await;
     until("n03 changed", SOON, || async {
-        sidecar.nodes().await.iter().any(|n| n.name == "n03" && n.nic_gbps > 39.0)
+        sidecar
+            .nodes()
+            .await
+            .iter()
+            .any(|n| n.name == "n03" && n.nic_gbps > 39.0)
     })
     .await;
     sidecar.pause();
     api.delete("n00").await;
     for i in 0..30 {
-        api.label("n05", "stepcast.dev/nic-gbps", &format!("{}", 20 + i)).await;
+        api.label("n05", "stepcast.dev/nic-gbps", &format!("{}", 20 + i))
+            .await;
     }
     api.tool(&["compact"]);
     api.tool(&["restart-apiserver"]);
@@ -176,7 +258,11 @@ async fn an_api_server_that_dies_takes_nothing_with_it() {
     })
     .await;
     println!("after compaction and a restart, the new state took {healed:?}");
-    assert!(sidecar.log().contains("listing anew"), "no 410 was met:\n{}", sidecar.log());
+    assert!(
+        sidecar.log().contains("listing anew"),
+        "no 410 was met:\n{}",
+        sidecar.log()
+    );
     // Never did a snapshot lose nodes: every gauge reading had them.
     assert!(sidecar.metric("stepcast_inventory_nodes").await >= Some(20.0));
     sidecar.stop().await;
@@ -198,7 +284,12 @@ async fn five_thousand_nodes() {
     let start = Instant::now();
     let names: Vec<String> = (0..5000).map(|i| format!("node-{i:04}")).collect();
     api.create_many(names.iter().enumerate().map(|(i, name)| {
-        let types = ["Tesla-V100-SXM2-16GB", "NVIDIA-A100-SXM4-40GB", "NVIDIA-L4", "Tesla-T4"];
+        let types = [
+            "Tesla-V100-SXM2-16GB",
+            "NVIDIA-A100-SXM4-40GB",
+            "NVIDIA-L4",
+            "Tesla-T4",
+        ];
         with_status(node(name, types[i % 4], 8, ["10", "25", "100"][i % 3]))
     }))
     .await;
@@ -209,14 +300,21 @@ async fn five_thousand_nodes() {
         sidecar.ready().await == 200 && sidecar.count().await == 5000
     })
     .await;
-    println!("first sync of 5,000 nodes {:?} after the start", start.elapsed());
+    println!(
+        "first sync of 5,000 nodes {:?} after the start",
+        start.elapsed()
+    );
     tokio::time::sleep(Duration::from_secs(2)).await;
     let full = sidecar.rss_mib();
-    println!("memory: {idle:.0} MiB idle, {full:.0} MiB with 5,000 nodes: {:.0} MiB more", full - idle);
+    println!(
+        "memory: {idle:.0} MiB idle, {full:.0} MiB with 5,000 nodes: {:.0} MiB more",
+        full - idle
+    );
     assert!(full - idle <= 64.0, "{}", full - idle);
     // A thousand changes, all of them seen.
     let start = Instant::now();
-    api.label_many(&names[..1000], "stepcast.dev/nic-gbps", "37").await;
+    api.label_many(&names[..1000], "stepcast.dev/nic-gbps", "37")
+        .await;
     let written = start.elapsed();
     let seen = until("1,000 changes", Duration::from_secs(60), || async {
         sidecar.select("stepcast.dev/nic-gbps=37").await == 1000

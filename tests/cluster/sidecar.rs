@@ -28,7 +28,8 @@ impl Sidecar {
             .stderr(Stdio::from(std::fs::File::create(&log).expect("a log")))
             .spawn()
             .expect("the program");
-        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{grpc}")).expect("an address");
+        let endpoint =
+            Endpoint::from_shared(format!("http://127.0.0.1:{grpc}")).expect("an address");
         let mut channel = None;
         for _ in 0..200 {
             if let Ok(connected) = endpoint.connect().await {
@@ -55,7 +56,11 @@ impl Sidecar {
 
     pub(crate) async fn list(&self) -> v1::ListNodesResponse {
         let request = v1::ListNodesRequest::default();
-        self.inventory().list_nodes(request).await.expect("a list").into_inner()
+        self.inventory()
+            .list_nodes(request)
+            .await
+            .expect("a list")
+            .into_inner()
     }
 
     /// All nodes; a few hundred at most.
@@ -78,11 +83,22 @@ impl Sidecar {
             label_selector: selector.into(),
             ..v1::ListNodesRequest::default()
         };
-        self.inventory().list_nodes(request).await.expect("a list").into_inner().nodes.len()
+        self.inventory()
+            .list_nodes(request)
+            .await
+            .expect("a list")
+            .into_inner()
+            .nodes
+            .len()
     }
 
-    pub(crate) async fn predict(&self, request: v1::PredictRequest) -> Result<v1::Prediction, tonic::Status> {
-        let answer = PredictorClient::new(self.channel.clone()).predict(request).await?;
+    pub(crate) async fn predict(
+        &self,
+        request: v1::PredictRequest,
+    ) -> Result<v1::Prediction, tonic::Status> {
+        let answer = PredictorClient::new(self.channel.clone())
+            .predict(request)
+            .await?;
         Ok(answer.into_inner().prediction.expect("a prediction"))
     }
 
@@ -92,20 +108,32 @@ impl Sidecar {
             ..v1::RecommendRequest::default()
         };
         let mut client = PredictorClient::new(self.channel.clone());
-        client.recommend(request).await.expect("a recommendation").into_inner()
+        client
+            .recommend(request)
+            .await
+            .expect("a recommendation")
+            .into_inner()
     }
 
     async fn page(&self, path: &str) -> (u16, String) {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let Ok(mut stream) = tokio::net::TcpStream::connect(("127.0.0.1", self.metrics)).await else {
+        let Ok(mut stream) = tokio::net::TcpStream::connect(("127.0.0.1", self.metrics)).await
+        else {
             return (0, String::new());
         };
-        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         let mut text = String::new();
-        if stream.write_all(request.as_bytes()).await.is_err() || stream.read_to_string(&mut text).await.is_err() {
+        if stream.write_all(request.as_bytes()).await.is_err()
+            || stream.read_to_string(&mut text).await.is_err()
+        {
             return (0, String::new());
         }
-        let code = text.split(' ').nth(1).and_then(|c| c.parse().ok()).unwrap_or(0);
+        let code = text
+            .split(' ')
+            .nth(1)
+            .and_then(|c| c.parse().ok())
+            .unwrap_or(0);
         let body = text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
         (code, body.unwrap_or_default())
     }
@@ -124,8 +152,15 @@ impl Sidecar {
     pub(crate) fn rss_mib(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
         let status = status.expect("a process");
-        let line = status.lines().find(|l| l.starts_with("VmRSS:")).expect("a size");
-        let kib: f64 = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");
+        let line = status
+            .lines()
+            .find(|l| l.starts_with("VmRSS:"))
+            .expect("a size");
+        let kib: f64 = line
+            .split_whitespace()
+            .nth(1)
+            .and_then(|n| n.parse().ok())
+            .expect("a number");
         kib / 1024.0
     }
 

@@ -19,5 +19,6 @@ mod ps_exact;
 mod purity;
 mod reproduce;
 mod ring_laws;
+mod serve;
 mod sim;
 mod sprint;

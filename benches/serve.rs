@@ -1,0 +1,264 @@
+//! The sidecar under load: `Predict` against an empty unary call of the same
+//! server, by the same client, in the same run; batches and streams.
+#![allow(clippy::print_stdout, reason = "a bench prints")]
+#![allow(missing_docs, reason = "a bench has no reader but its output")]
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use stepcast::cluster::{Cluster, ClusterFile, Defaults};
+use stepcast::protocol::v1;
+use stepcast::protocol::v1::predictor_client::PredictorClient;
+use stepcast::serve::testing::Sidecar;
+use tonic::transport::{Channel, Endpoint};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Calls at a time.
+const CALLERS: usize = 64;
+/// How long each measurement takes.
+const WINDOW: Duration = Duration::from_millis(1500);
+
+fn cluster(nodes: usize) -> Cluster {
+    let types = ["Tesla-V100-SXM2-16GB", "NVIDIA-A100-SXM4-40GB", "NVIDIA-L4"];
+    let mut text = String::from("nodes:\n");
+    for i in 0..nodes {
+        let (device, nic) = (types[i % 3], [25, 100][i / 3 % 2]);
+        let _ = writeln!(
+            text,
+            "- {{name: node-{i:04}, accelerators: {{type: {device}, count: 8}}, nic_gbps: {nic}}}"
+        );
+    }
+    let file = ClusterFile {
+        name: "bench",
+        text: &text,
+    };
+    file.read(&Defaults::default()).expect("a cluster")
+}
+
+fn job() -> v1::Job {
+    v1::Job {
+        workload: Some(v1::Workload {
+            description: Some(v1::workload::Description::CatalogueName("resnet50".into())),
+            sequence_length: 0,
+        }),
+        batch: Some(v1::job::Batch::BatchSize(32)),
+        strategy: Some(v1::Strategy {
+            kind: Some(v1::strategy::Kind::AllReduce(v1::AllReduce::default())),
+        }),
+        ..v1::Job::default()
+    }
+}
+
+/// Eight nodes, others for every number.
+fn set(number: usize) -> v1::NodeSet {
+    let name = |i: usize| {
+        format!(
+            "node-{:04}",
+            (number * 7 + i * 13 * (1 + number % 11)) % 5000
+        )
+    };
+    let mut names: Vec<String> = (0..8).map(name).collect();
+    names.sort_unstable();
+    names.dedup();
+    v1::NodeSet {
+        names,
+        ..v1::NodeSet::default()
+    }
+}
+
+async fn connect(address: SocketAddr) -> Channel {
+    Endpoint::from_shared(format!("http://{address}"))
+        .expect("an address")
+        .tcp_nodelay(true)
+        .initial_connection_window_size(8 << 20)
+        .initial_stream_window_size(4 << 20)
+        .connect()
+        .await
+        .expect("a connection")
+}
+
+async fn empty(channel: Channel, _: usize) {
+    let mut client = v1::observations_client::ObservationsClient::new(channel);
+    client
+        .list_jobs(v1::ListJobsRequest {})
+        .await
+        .expect("an answer");
+}
+
+async fn one_set(channel: Channel, _: usize) {
+    let request = v1::PredictRequest {
+        job: Some(job()),
+        nodes: Some(set(3)),
+        ..v1::PredictRequest::default()
+    };
+    PredictorClient::new(channel)
+        .predict(request)
+        .await
+        .expect("an answer");
+}
+
+async fn other_sets(channel: Channel, number: usize) {
+    let request = v1::PredictRequest {
+        job: Some(job()),
+        nodes: Some(set(number)),
+        ..v1::PredictRequest::default()
+    };
+    PredictorClient::new(channel)
+        .predict(request)
+        .await
+        .expect("an answer");
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let sidecar = Sidecar::new(cluster(5000));
+        let address = sidecar.on_tcp().await.expect("a port");
+        let mut channels = Vec::new();
+        for _ in 0..4 {
+            channels.push(connect(address).await);
+        }
+        unary(&channels).await;
+        batches(&channels[0]).await;
+        streams(&channels[0]).await;
+    });
+}
+
+/// In turn, three times: the best ratio is that of the quietest machine.
+async fn unary(channels: &[Channel]) {
+    println!("64 calls at a time, 5,000 nodes, client and server on the same cores");
+    let mut best: [Option<(f64, f64, f64, Duration)>; 2] = [None, None];
+    for _ in 0..3 {
+        let (base, base_slow) = load_empty(channels).await;
+        println!("  empty unary call            {base:>9.0} calls/s, p99 {base_slow:?}");
+        for (kind, name) in ["the same 8 nodes", "other nodes each time"]
+            .into_iter()
+            .enumerate()
+        {
+            let (rate, slow) = if kind == 0 {
+                load_one(channels).await
+            } else {
+                load_other(channels).await
+            };
+            let (share, longer) = (rate / base, slow.as_secs_f64() / base_slow.as_secs_f64());
+            println!(
+                "  Predict, {name:<21} {rate:>7.0} calls/s, p99 {slow:?}: {share:.2} ×, p99 {longer:.2} ×"
+            );
+            if best[kind].is_none_or(|b| share > b.0) {
+                best[kind] = Some((share, longer, rate, slow));
+            }
+        }
+    }
+    for (best, name) in best.iter().flatten().zip(["the same", "others"]) {
+        println!(
+            "Predict ({name}): {:.2} × the empty call's throughput (at least 0.8), p99 {:.2} × (at most 1.5)",
+            best.0, best.1
+        );
+    }
+}
+
+/// Calls a second, and the slowest of a hundred.
+macro_rules! loads {
+    ($name:ident, $call:path) => {
+        async fn $name(channels: &[Channel]) -> (f64, Duration) {
+            let start = Instant::now();
+            let tasks: Vec<_> = (0..CALLERS)
+                .map(|caller| {
+                    let channel = channels[caller % channels.len()].clone();
+                    tokio::spawn(async move {
+                        let mut times = Vec::with_capacity(4096);
+                        let mut number = caller;
+                        while start.elapsed() < WINDOW {
+                            let begin = Instant::now();
+                            $call(channel.clone(), number).await;
+                            times.push(begin.elapsed());
+                            number += CALLERS;
+                        }
+                        times
+                    })
+                })
+                .collect();
+            let all = futures::future::join_all(tasks).await;
+            let seconds = start.elapsed().as_secs_f64();
+            let mut times: Vec<Duration> = all.into_iter().flatten().flatten().collect();
+            times.sort_unstable();
+            (times.len() as f64 / seconds, times[times.len() * 99 / 100])
+        }
+    };
+}
+
+loads!(load_empty, empty);
+loads!(load_one, one_set);
+loads!(load_other, other_sets);
+
+async fn batches(channel: &Channel) {
+    const SETS: usize = 10_000;
+    let request = v1::PredictBatchRequest {
+        job: Some(job()),
+        sets: (0..SETS).map(set).collect(),
+        model: String::new(),
+    };
+    let mut best = 0.0_f64;
+    for _ in 0..5 {
+        let start = Instant::now();
+        // Two at a time: one is coded while the other is answered.
+        let ask = || {
+            let mut client =
+                PredictorClient::new(channel.clone()).max_decoding_message_size(usize::MAX);
+            let request = request.clone();
+            tokio::spawn(async move {
+                client
+                    .predict_batch(request)
+                    .await
+                    .expect("scores")
+                    .into_inner()
+                    .scores
+                    .len()
+            })
+        };
+        let mut scored = 0;
+        for _ in 0..5 {
+            let (a, b) = (ask(), ask());
+            scored += a.await.expect("scores") + b.await.expect("scores");
+        }
+        best = best.max(scored as f64 / start.elapsed().as_secs_f64());
+    }
+    println!("PredictBatch, {SETS} sets of 8 nodes: {best:.0} predictions/s (at least 500,000)");
+}
+
+async fn streams(channel: &Channel) {
+    const SETS: usize = 1000;
+    let mut best = 0.0_f64;
+    for _ in 0..5 {
+        let messages = (0..100).map(|i| v1::PredictStreamRequest {
+            id: i as u64,
+            job: (i == 0).then(job),
+            sets: (0..SETS).map(|s| set(i * SETS + s)).collect(),
+            model: String::new(),
+        });
+        // Made beforehand: what is measured is the stream.
+        let messages: Vec<_> = messages.collect();
+        let start = Instant::now();
+        let mut client =
+            PredictorClient::new(channel.clone()).max_decoding_message_size(usize::MAX);
+        let stream = client
+            .predict_stream(tokio_stream::iter(messages))
+            .await
+            .expect("a stream");
+        let mut stream = stream.into_inner();
+        let mut scored = 0;
+        while let Some(answer) = stream.message().await.expect("scores") {
+            scored += answer.scores.len();
+        }
+        best = best.max(scored as f64 / start.elapsed().as_secs_f64());
+    }
+    println!(
+        "PredictStream, 100 messages of {SETS} sets: {best:.0} predictions/s (at least 500,000)"
+    );
+}

@@ -1,0 +1,809 @@
+//! The sidecar's handlers over a connection in memory.
+
+use hyper_util::rt::TokioIo;
+use proptest::prelude::*;
+use prost::Message;
+use std::time::Duration;
+use stepcast::cluster::{Cluster, ClusterFile, Defaults};
+use stepcast::protocol::v1;
+use stepcast::protocol::v1::calibration_client::CalibrationClient;
+use stepcast::protocol::v1::inventory_client::InventoryClient;
+use stepcast::protocol::v1::observations_client::ObservationsClient;
+use stepcast::protocol::v1::predictor_client::PredictorClient;
+use stepcast::serve::testing::Sidecar;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+const NODES: &str = "
+nodes:
+- {name: a, count: 4, accelerators: {type: Tesla-V100-SXM2-16GB, count: 4}, nic_gbps: 25, price_per_hour: 10}
+- {name: b, count: 2, accelerators: {type: NVIDIA-L4, count: 1}, nic_gbps: 10, price_per_hour: 1}
+- {name: s, role: server, nic_gbps: 100, price_per_hour: 1}
+";
+
+fn cluster(text: &str) -> Cluster {
+    ClusterFile { name: "test", text }
+        .read(&Defaults::default())
+        .expect("a cluster")
+}
+
+async fn connect(sidecar: &Sidecar) -> Channel {
+    let mut end = Some(sidecar.in_memory());
+    Endpoint::from_static("http://memory")
+        .connect_with_connector(tower_service_fn(move |_| {
+            let end = end.take();
+            async move {
+                end.map(TokioIo::new)
+                    .ok_or_else(|| std::io::Error::other("once"))
+            }
+        }))
+        .await
+        .expect("a connection")
+}
+
+/// A connector from a closure.
+fn tower_service_fn<F, R>(connect: F) -> Connector<F>
+where
+    F: FnMut(http::Uri) -> R,
+{
+    Connector(connect)
+}
+
+struct Connector<F>(F);
+
+impl<F, R, T> tower_service::Service<http::Uri> for Connector<F>
+where
+    F: FnMut(http::Uri) -> R,
+    R: Future<Output = std::io::Result<T>>,
+{
+    type Response = T;
+    type Error = std::io::Error;
+    type Future = R;
+
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: http::Uri) -> R {
+        (self.0)(uri)
+    }
+}
+
+fn named(workload: &str) -> v1::Workload {
+    v1::Workload {
+        description: Some(v1::workload::Description::CatalogueName(workload.into())),
+        sequence_length: 0,
+    }
+}
+
+fn job() -> v1::Job {
+    v1::Job {
+        workload: Some(named("resnet50")),
+        batch: Some(v1::job::Batch::BatchSize(32)),
+        strategy: Some(v1::Strategy {
+            kind: Some(v1::strategy::Kind::AllReduce(v1::AllReduce::default())),
+        }),
+        ..v1::Job::default()
+    }
+}
+
+fn set(names: &[&str]) -> v1::NodeSet {
+    v1::NodeSet {
+        names: names.iter().map(|n| (*n).to_owned()).collect(),
+        ..v1::NodeSet::default()
+    }
+}
+
+fn fields(status: &Status) -> Vec<String> {
+    let details = status.get_details_bad_request().expect("fields");
+    details
+        .field_violations
+        .into_iter()
+        .map(|v| v.field)
+        .collect()
+}
+
+fn reason(status: &Status) -> String {
+    status.get_details_error_info().expect("a reason").reason
+}
+
+#[tokio::test]
+async fn a_set_by_name_selector_or_brought_along() {
+    let sidecar = Sidecar::new(cluster(NODES));
+    let mut client = PredictorClient::new(connect(&sidecar).await);
+    let mut ask = async |nodes: v1::NodeSet| {
+        let request = v1::PredictRequest {
+            job: Some(job()),
+            nodes: Some(nodes),
+            ..v1::PredictRequest::default()
+        };
+        let answer = client.predict(request).await.expect("an answer");
+        answer.into_inner().prediction.expect("a prediction")
+    };
+    let named = ask(set(&["a-0", "a-1"])).await;
+    assert_eq!(named.workers, 8);
+    assert_eq!(named.baseline.as_ref().expect("a baseline").node, "a-0");
+    let others = ask(set(&["a-3", "a-2"])).await;
+    assert_eq!(
+        others.baseline.as_ref().expect("a baseline").node,
+        "a-3",
+        "its own names"
+    );
+    assert_eq!(others.iteration_time_seconds, named.iteration_time_seconds);
+    assert!(
+        others.bottleneck.contains("a-3") || others.bottleneck.contains("a-2"),
+        "{}",
+        others.bottleneck
+    );
+    let own = ask(v1::NodeSet {
+        nodes: vec![v1::Node {
+            name: "mine".into(),
+            accelerator_type: "Tesla-V100-SXM2-16GB".into(),
+            accelerator_count: 8,
+            nic_gbps: 25.0,
+            ..v1::Node::default()
+        }],
+        ..v1::NodeSet::default()
+    })
+    .await;
+    assert_eq!(own.workers, 8);
+    let all = ask(v1::NodeSet::default()).await;
+    assert_eq!(all.workers, 18);
+    let part = ask(v1::NodeSet {
+        workers: 3,
+        ..set(&["a-0"])
+    })
+    .await;
+    assert_eq!(part.workers, 3);
+    let sum: f64 = named.breakdown.iter().map(|p| p.time_seconds).sum();
+    assert!((sum / named.iteration_time_seconds - 1.0).abs() < 1e-9);
+}
+
+/// What the service says is what the command line's core says.
+#[tokio::test]
+async fn answers_are_the_cores_own() {
+    use stepcast::calibration::Calibration;
+    use stepcast::job::JobFile;
+    use stepcast::model::{Query, predict};
+    use stepcast::placement::Selection;
+    let there = cluster(NODES);
+    let sidecar = Sidecar::new(there.clone());
+    let mut client = PredictorClient::new(connect(&sidecar).await);
+    for text in [
+        "{workload: resnet50, batch_size: 32, strategy: all_reduce}",
+        "{workload: vgg16, global_batch_size: 70, strategy: {parameter_server: {sync: bsp, servers: 1}}}",
+        "{workload: alexnet, batch_size: 16, strategy: {parameter_server: {sync: asp, servers: 1}}}",
+        "{workload: resnet18, batch_size: 8, precision: amp, steps: 1000, strategy: async_all_reduce}",
+    ] {
+        for names in [
+            vec!["a-0", "b-1"],
+            vec!["b-0", "b-1", "a-2"],
+            vec!["a-1", "a-3"],
+        ] {
+            let file = JobFile {
+                name: "job",
+                text,
+                resolve: &|_| Err("no files".into()),
+            };
+            let job = file.read().expect("a job");
+            let expected = predict(&Query {
+                job: &job,
+                cluster: &there,
+                selection: &Selection {
+                    nodes: Some(names.iter().map(|n| (*n).to_owned()).collect()),
+                    workers: None,
+                },
+                model: None,
+                baseline: None,
+                calibration: Calibration::shipped(),
+                simulation_events: None,
+            })
+            .expect("an answer");
+            let request = v1::PredictRequest {
+                job: Some(v1::Job {
+                    file: text.into(),
+                    ..v1::Job::default()
+                }),
+                nodes: Some(set(&names)),
+                ..v1::PredictRequest::default()
+            };
+            // Twice: worked out, and remembered.
+            for _ in 0..2 {
+                let answer = client
+                    .predict(request.clone())
+                    .await
+                    .expect("an answer")
+                    .into_inner();
+                let got = answer.prediction.expect("a prediction");
+                assert_eq!(
+                    got.iteration_time_seconds,
+                    expected.step.time.get(),
+                    "{text} {names:?}"
+                );
+                assert_eq!(got.speedup, expected.speedup);
+                assert_eq!(got.bottleneck, expected.bottleneck);
+                assert_eq!(
+                    got.baseline.expect("a baseline").node,
+                    expected.baseline.node
+                );
+                assert_eq!(got.warnings, expected.warnings);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_bad_field_is_named_at_once() {
+    let sidecar = Sidecar::new(cluster(NODES));
+    let mut client = PredictorClient::new(connect(&sidecar).await);
+    let request = v1::PredictRequest {
+        job: Some(v1::Job {
+            workload: Some(named("resnet5")),
+            batch: Some(v1::job::Batch::BatchSize(0)),
+            precision: 77,
+            ..v1::Job::default()
+        }),
+        nodes: Some(set(&["a-0", "a-9", "nobody"])),
+        model: "guess".into(),
+        ..v1::PredictRequest::default()
+    };
+    let status = client.predict(request).await.expect_err("bad fields");
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let fields = fields(&status);
+    for expected in [
+        "model",
+        "job.workload",
+        "job.batch_size",
+        "job.precision",
+        "nodes.names[1]",
+        "nodes.names[2]",
+    ] {
+        assert!(
+            fields.iter().any(|f| f == expected),
+            "{expected} is not in {fields:?}"
+        );
+    }
+    let violations = status
+        .get_details_bad_request()
+        .expect("fields")
+        .field_violations;
+    let near = violations
+        .iter()
+        .find(|v| v.field == "nodes.names[1]")
+        .expect("named");
+    assert!(
+        near.description.contains("did you mean a-"),
+        "{}",
+        near.description
+    );
+    let status = client
+        .predict(v1::PredictRequest::default())
+        .await
+        .expect_err("no job");
+    assert_eq!(self::fields(&status), ["job"]);
+}
+
+#[tokio::test]
+async fn batches_and_streams_score_every_set() {
+    let sidecar = Sidecar::new(cluster(NODES));
+    let mut client = PredictorClient::new(connect(&sidecar).await);
+    let sets = vec![
+        set(&["a-0"]),
+        set(&["a-0", "b-0"]),
+        set(&["a-0", "gone"]),
+        set(&["a-1", "a-1"]),
+    ];
+    let request = v1::PredictBatchRequest {
+        job: Some(job()),
+        sets: sets.clone(),
+        model: String::new(),
+    };
+    let scores = client
+        .predict_batch(request)
+        .await
+        .expect("scores")
+        .into_inner()
+        .scores;
+    assert_eq!(scores.len(), 4);
+    assert_eq!(scores[0].workers, 4);
+    assert_eq!(scores[0].error, "");
+    assert!(scores[1].iteration_time_seconds > scores[0].iteration_time_seconds);
+    assert!(
+        scores[2].error.contains("no node named `gone`"),
+        "{}",
+        scores[2].error
+    );
+    assert!(scores[3].error.contains("twice"), "{}", scores[3].error);
+    let messages = vec![
+        v1::PredictStreamRequest {
+            id: 7,
+            job: Some(job()),
+            sets: sets[..2].to_vec(),
+            model: String::new(),
+        },
+        v1::PredictStreamRequest {
+            id: 8,
+            sets: sets[..1].to_vec(),
+            ..v1::PredictStreamRequest::default()
+        },
+    ];
+    let stream = client
+        .predict_stream(tokio_stream::iter(messages))
+        .await
+        .expect("a stream");
+    let mut stream = stream.into_inner();
+    let first = stream.message().await.expect("a message").expect("scores");
+    assert_eq!((first.id, first.scores.as_slice()), (7, &scores[..2]));
+    let second = stream.message().await.expect("a message").expect("scores");
+    assert_eq!(
+        (second.id, second.scores.as_slice()),
+        (8, &scores[..1]),
+        "the job goes on"
+    );
+    assert!(stream.message().await.expect("the end").is_none());
+}
+
+#[tokio::test]
+async fn plans_are_made_and_impossible_ones_refused() {
+    let sidecar = Sidecar::new(cluster(NODES));
+    let mut client = PredictorClient::new(connect(&sidecar).await);
+    let curve = client
+        .curve(v1::CurveRequest {
+            job: Some(job()),
+            max_workers: 6,
+            ..v1::CurveRequest::default()
+        })
+        .await
+        .expect("a curve")
+        .into_inner();
+    assert_eq!(curve.points.len(), 6);
+    let found = client
+        .recommend(v1::RecommendRequest {
+            job: Some(job()),
+            max_workers: 8,
+            ..v1::RecommendRequest::default()
+        })
+        .await
+        .expect("a recommendation")
+        .into_inner();
+    assert!(
+        found.nodes.iter().all(|n| n.starts_with("a-")),
+        "{:?}",
+        found.nodes
+    );
+    let status = client
+        .recommend(v1::RecommendRequest {
+            job: Some(job()),
+            target_speedup: 1e6,
+            ..v1::RecommendRequest::default()
+        })
+        .await
+        .expect_err("out of reach");
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::FailedPrecondition, "NO_SUCH_PLAN")
+    );
+    let tuned = client
+        .tune(v1::TuneRequest {
+            job: Some(job()),
+            ..v1::TuneRequest::default()
+        })
+        .await
+        .expect("suggestions")
+        .into_inner();
+    assert!(!tuned.suggestions.is_empty());
+}
+
+#[tokio::test]
+async fn limits_have_errors_of_their_own() {
+    let sidecar = Sidecar::new(cluster(NODES));
+    let mut client = PredictorClient::new(connect(&sidecar).await);
+    let many: Vec<String> = (0..10_001).map(|i| format!("n{i}")).collect();
+    let request = v1::PredictRequest {
+        job: Some(job()),
+        nodes: Some(v1::NodeSet {
+            names: many,
+            ..v1::NodeSet::default()
+        }),
+        ..v1::PredictRequest::default()
+    };
+    let status = client.predict(request).await.expect_err("too many");
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::ResourceExhausted, "TOO_MANY_NODES")
+    );
+    let request = v1::PredictBatchRequest {
+        job: Some(job()),
+        sets: vec![v1::NodeSet::default(); 100_001],
+        model: String::new(),
+    };
+    let status = client.predict_batch(request).await.expect_err("too many");
+    assert_eq!(reason(&status), "TOO_MANY_SETS");
+    let request = v1::PredictRequest {
+        job: Some(v1::Job {
+            file: "x".repeat(5 << 20),
+            ..v1::Job::default()
+        }),
+        ..v1::PredictRequest::default()
+    };
+    let status = client.predict(request).await.expect_err("too large");
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::ResourceExhausted, "MESSAGE_TOO_LARGE")
+    );
+    // A simulation that would take too long says so.
+    let text = "{workload: resnet152, batch_size: 8, strategy: {parameter_server: {sync: asp}}}";
+    let big = (0..2000).fold(
+        String::from("nodes:\n- {name: s, role: server, nic_gbps: 100}\n"),
+        |mut t, i| {
+            use std::fmt::Write;
+            let _ = writeln!(
+                t,
+                "- {{name: w{i}, accelerators: {{type: NVIDIA-L4}}, nic_gbps: 10}}"
+            );
+            t
+        },
+    );
+    sidecar.publish(cluster(&big));
+    let request = v1::PredictRequest {
+        job: Some(v1::Job {
+            file: text.into(),
+            ..v1::Job::default()
+        }),
+        model: "simulation".into(),
+        ..v1::PredictRequest::default()
+    };
+    let status = client.predict(request.clone()).await.expect_err("too long");
+    assert_eq!(reason(&status), "SIMULATION_TOO_LONG");
+    // Within its deadline, or it says so.
+    let mut hurried = tonic::Request::new(request);
+    hurried
+        .metadata_mut()
+        .insert("grpc-timeout", "1m".parse().expect("a timeout"));
+    let status = client.predict(hurried).await.expect_err("too late");
+    assert!(
+        matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled),
+        "{status}"
+    );
+}
+
+#[tokio::test]
+async fn nodes_are_listed_watched_and_replaced() {
+    let sidecar = Sidecar::new(cluster(NODES));
+    let channel = connect(&sidecar).await;
+    let mut client = InventoryClient::new(channel.clone());
+    let page = client
+        .list_nodes(v1::ListNodesRequest {
+            page_size: 3,
+            ..v1::ListNodesRequest::default()
+        })
+        .await
+        .expect("a page")
+        .into_inner();
+    assert_eq!(page.nodes.len(), 3);
+    let rest = client
+        .list_nodes(v1::ListNodesRequest {
+            page_token: page.next_page_token,
+            ..v1::ListNodesRequest::default()
+        })
+        .await
+        .expect("a page")
+        .into_inner();
+    assert_eq!((rest.nodes.len(), rest.next_page_token.as_str()), (4, ""));
+    let mut watch = client
+        .watch_nodes(v1::WatchNodesRequest::default())
+        .await
+        .expect("a watch")
+        .into_inner();
+    let first = watch.message().await.expect("a message").expect("nodes");
+    assert_eq!((first.changed.len(), first.complete), (7, true));
+    sidecar.publish(cluster(
+        &NODES
+            .replace("nic_gbps: 10,", "nic_gbps: 40,")
+            .replace("count: 4, acc", "count: 3, acc"),
+    ));
+    let next = watch.message().await.expect("a message").expect("changes");
+    let mut changed: Vec<&str> = next.changed.iter().map(|n| n.name.as_str()).collect();
+    changed.sort_unstable();
+    assert_eq!(
+        (changed, next.removed),
+        (vec!["b-0", "b-1"], vec!["a-3".to_owned()])
+    );
+    // The answer follows the nodes.
+    let mut predictor = PredictorClient::new(channel);
+    let request = v1::PredictRequest {
+        job: Some(job()),
+        nodes: Some(set(&["a-3"])),
+        ..v1::PredictRequest::default()
+    };
+    let status = predictor.predict(request).await.expect_err("it is gone");
+    assert_eq!(fields(&status), ["nodes.names[0]"]);
+}
+
+#[tokio::test]
+async fn changes_need_an_identity_and_refusals_are_counted() {
+    let sidecar = Sidecar::new(cluster(NODES));
+    let channel = connect(&sidecar).await;
+    let mut calibration = CalibrationClient::new(channel.clone());
+    let got = calibration
+        .get(v1::GetRequest {})
+        .await
+        .expect("reading is open")
+        .into_inner();
+    assert_eq!(got.version, "");
+    assert!(got.file.contains("goodput"));
+    let status = calibration
+        .import(v1::ImportRequest { file: got.file })
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::PermissionDenied, "NOT_ALLOWED")
+    );
+    let mut observations = ObservationsClient::new(channel);
+    let report = v1::ReportStepsRequest {
+        job_id: "x".into(),
+        ..v1::ReportStepsRequest::default()
+    };
+    let status = observations
+        .report_steps(tokio_stream::iter([report]))
+        .await
+        .expect_err("refused");
+    assert_eq!(status.code(), Code::PermissionDenied);
+    let metrics = sidecar.metrics();
+    assert!(
+        metrics.contains("stepcast_refused_calls_total{method=\"Calibration/Import\"} 1"),
+        "{metrics}"
+    );
+    assert!(metrics.contains(
+        "stepcast_rpc_requests_total{code=\"PERMISSION_DENIED\",method=\"Calibration/Import\"} 1"
+    ));
+}
+
+/// Any number, now and then one that makes sense.
+fn any_number() -> impl Strategy<Value = f64> {
+    prop_oneof![any::<f64>(), 0.5f64..64.0, 0.5f64..64.0]
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z0-9-]{0,8}",
+        "\\PC{0,12}",
+        Just("a-0".into()),
+        Just("resnet50".into())
+    ]
+}
+
+prop_compose! {
+    fn any_job()(
+        name in any_text(),
+        workload in any_text(),
+        layers in prop::collection::vec((any_text(), any::<f64>(), prop::collection::vec(any::<u64>(), 0..3)), 0..4),
+        kind in prop_oneof![0u8..5, Just(0u8)],
+        batch in prop_oneof![Just(None), any::<u32>().prop_map(|b| Some(v1::job::Batch::BatchSize(b))), (1u32..64).prop_map(|b| Some(v1::job::Batch::BatchSize(b))), (20u64..600).prop_map(|b| Some(v1::job::Batch::GlobalBatchSize(b))), any::<u64>().prop_map(|b| Some(v1::job::Batch::GlobalBatchSize(b)))],
+        precision in prop_oneof![-1i32..8, 0i32..6],
+        steps in prop_oneof![any::<u64>(), 0u64..100_000, 0u64..100_000],
+        numbers in (prop_oneof![0u32..5, any::<u32>()], prop_oneof![0u32..3, any::<u32>()], any_number(), any_number(), -1i32..5),
+        strategy in 0u8..5,
+    ) -> v1::Job {
+        let description = match kind {
+            0 => Some(v1::workload::Description::CatalogueName(workload)),
+            1 => Some(v1::workload::Description::Totals(v1::WorkloadTotals { name: workload, parameters: steps, forward_flops: numbers.2, tensors: numbers.0 })),
+            2 => Some(v1::workload::Description::Layers(v1::WorkloadLayers { layers: layers.into_iter().map(|(name, forward_flops, parameters)| v1::Layer { name, forward_flops, parameters }).collect() })),
+            3 => Some(v1::workload::Description::Profile(workload)),
+            _ => None,
+        };
+        let fusion = Some(v1::Fusion { kind: match numbers.4 {
+            0 => Some(v1::fusion::Kind::Buffer(v1::BufferFusion { buffer_mib: numbers.2, timeout_ms: numbers.3 })),
+            1 => Some(v1::fusion::Kind::Partition(v1::PartitionFusion { partition_mib: numbers.2, priority: true })),
+            2 => Some(v1::fusion::Kind::Adaptive(v1::AdaptiveFusion {})),
+            3 => Some(v1::fusion::Kind::MgWfbp(v1::MgWfbpFusion {})),
+            _ => None,
+        }});
+        let kind = match strategy {
+            0 => Some(v1::strategy::Kind::Single(v1::Single {})),
+            1 => Some(v1::strategy::Kind::ParameterServer(v1::ParameterServer { sync: numbers.4, staleness: numbers.0, servers: numbers.1, overlap: Some(steps % 2 == 0), local_aggregation: steps % 3 == 0, fusion })),
+            2 => Some(v1::strategy::Kind::AllReduce(v1::AllReduce { algorithm: numbers.4, overlap: None, fusion })),
+            3 => Some(v1::strategy::Kind::AsyncAllReduce(v1::AsyncAllReduce { samples: steps, sample_kib: numbers.0 })),
+            _ => None,
+        };
+        v1::Job {
+            name,
+            workload: Some(v1::Workload { description, sequence_length: numbers.1 % 5000 }),
+            batch,
+            precision,
+            steps,
+            strategy: Some(v1::Strategy { kind }),
+            file: String::new(),
+        }
+    }
+}
+
+prop_compose! {
+    fn any_request()(
+        job in prop::option::weighted(0.95, any_job()),
+        names in prop_oneof![Just(vec![]), Just(vec!["a-0".to_owned(), "b-1".to_owned()]), prop::collection::vec(any_text(), 0..4)],
+        selector in prop_oneof![Just(String::new()), Just(String::new()), "\\PC{0,20}", Just("gpu in (a,b)".into())],
+        own in prop_oneof![Just(vec![]), Just(vec![]), prop::collection::vec((any_text(), any_text(), any::<u32>(), any_number()), 0..3)],
+        workers in prop_oneof![Just(0u32), Just(0u32), any::<u32>()],
+        model in prop_oneof![Just(String::new()), Just(String::new()), any_text(), Just("asp".into()), Just("zeng".into())],
+        baseline in prop_oneof![Just(String::new()), Just(String::new()), any_text()],
+    ) -> v1::PredictRequest {
+        v1::PredictRequest {
+            job,
+            nodes: Some(v1::NodeSet {
+                names,
+                label_selector: selector,
+                nodes: own.into_iter().map(|(name, accelerator_type, n, nic_gbps)| v1::Node { name, accelerator_type, accelerator_count: n, nic_gbps, ..v1::Node::default() }).collect(),
+                workers,
+            }),
+            model,
+            baseline,
+        }
+    }
+}
+
+/// One runtime and one connection for all cases of a property.
+fn with_client<T>(work: impl AsyncFnOnce(Channel) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let sidecar = Sidecar::new(cluster(NODES));
+        work(connect(&sidecar).await).await
+    })
+}
+
+/// Arbitrary valid messages: an answer or an error, soon, and the server
+/// lives on.
+#[test]
+fn arbitrary_messages_are_answered_or_refused() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    with_client(async |channel| {
+        let mut runner = TestRunner::deterministic();
+        let mut client = PredictorClient::new(channel);
+        let mut answered = 0;
+        for case in 0..1500 {
+            let tree = any_request().new_tree(&mut runner);
+            let mut request = tree.expect("a request").current();
+            if case % 3 > 0 {
+                // All of it at random is never right: some parts are.
+                request.nodes = Some(set(&["a-0", "b-1"]));
+                request.model.clear();
+                request.baseline.clear();
+            }
+            if let Some(job) = request.job.as_mut().filter(|_| case % 3 == 2) {
+                job.workload = Some(named("resnet18"));
+                job.batch = Some(v1::job::Batch::GlobalBatchSize(64));
+                job.precision = 0;
+                job.steps = 0;
+            }
+            let call =
+                tokio::time::timeout(Duration::from_secs(20), client.predict(request.clone()));
+            match call
+                .await
+                .unwrap_or_else(|_| panic!("it hangs on {request:?}"))
+            {
+                Ok(answer) => {
+                    answered += 1;
+                    let p = answer.into_inner().prediction.expect("a prediction");
+                    assert!(p.iteration_time_seconds > 0.0, "{request:?}");
+                }
+                Err(status) => {
+                    assert!(
+                        !matches!(
+                            status.code(),
+                            Code::Internal | Code::Unknown | Code::Unavailable
+                        ),
+                        "{status:?} on {request:?}"
+                    )
+                }
+            }
+        }
+        println!("{answered} of 1500 had an answer");
+        assert!(answered > 50, "{answered}");
+    });
+}
+
+/// Arbitrary bytes as a message.
+#[test]
+fn arbitrary_bytes_are_refused() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    with_client(async |channel| {
+        let mut runner = TestRunner::deterministic();
+        let good = v1::PredictRequest {
+            job: Some(job()),
+            nodes: Some(set(&["a-0"])),
+            ..v1::PredictRequest::default()
+        }
+        .encode_to_vec();
+        let mut client = tonic::client::Grpc::new(channel);
+        for case in 0..1500 {
+            let mut bytes = if case % 2 == 0 {
+                prop::collection::vec(any::<u8>(), 0..200)
+                    .new_tree(&mut runner)
+                    .expect("bytes")
+                    .current()
+            } else {
+                good.clone()
+            };
+            if case % 2 == 1 {
+                // A good message with a byte turned.
+                let at = case % bytes.len();
+                bytes[at] = bytes[at].wrapping_add(1 + (case / bytes.len()) as u8);
+            }
+            client.ready().await.expect("the server lives");
+            let call = client.unary(
+                tonic::Request::new(Raw(bytes.clone())),
+                "/stepcast.v1.Predictor/Predict".parse().expect("a path"),
+                RawCodec,
+            );
+            let done = tokio::time::timeout(Duration::from_secs(20), call).await;
+            if let Err(status) = done.unwrap_or_else(|_| panic!("it hangs on {bytes:?}")) {
+                // tonic says INTERNAL where bytes are no message.
+                let no_message = status.message().contains("failed to decode");
+                assert!(
+                    no_message
+                        || !matches!(
+                            status.code(),
+                            Code::Internal | Code::Unknown | Code::Unavailable
+                        ),
+                    "{status:?} on {bytes:?}"
+                );
+            }
+        }
+    });
+}
+
+/// Bytes as they are.
+struct Raw(Vec<u8>);
+
+struct RawCodec;
+
+impl tonic::codec::Codec for RawCodec {
+    type Encode = Raw;
+    type Decode = Raw;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl tonic::codec::Encoder for RawCodec {
+    type Item = Raw;
+    type Error = Status;
+
+    fn encode(
+        &mut self,
+        item: Raw,
+        buffer: &mut tonic::codec::EncodeBuf<'_>,
+    ) -> Result<(), Status> {
+        bytes::BufMut::put_slice(buffer, &item.0);
+        Ok(())
+    }
+}
+
+impl tonic::codec::Decoder for RawCodec {
+    type Item = Raw;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut tonic::codec::DecodeBuf<'_>) -> Result<Option<Raw>, Status> {
+        use bytes::Buf;
+        let bytes = buffer.copy_to_bytes(buffer.remaining());
+        Ok(Some(Raw(bytes.to_vec())))
+    }
+}
