@@ -105,7 +105,12 @@ pub fn simulate_watched<W: Watch>(
             .carried
             .iter()
             .zip(&spec.hosts)
-            .map(|(bytes, host)| bytes.map(|b| b / time / host.rate))
+            .map(|(bytes, host)| {
+                [
+                    bytes[0] / time / host.inward,
+                    bytes[1] / time / host.outward,
+                ]
+            })
             .collect(),
         staleness: pace.staleness,
         record: pace.finished_steps,

@@ -342,7 +342,13 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_name = "WORKER@SECONDS[+BACK]")]
     pub(super) fail: Vec<String>,
 
-    /// Also for 1 to N workers, with the saturation point, on all cores.
+    /// Microseconds that every message costs the worker that receives it,
+    /// beside what its bytes cost.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0.0)]
+    pub(super) message_us: f64,
+
+    /// Also for 1 to N workers, with the saturation point, on all cores;
+    /// without stragglers and failures.
     #[arg(long, value_name = "N")]
     pub(super) sweep: Option<u32>,
 

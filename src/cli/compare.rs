@@ -31,6 +31,10 @@ pub(super) fn run(args: CompareArgs) -> Result<(), Failure> {
         match predict(&query) {
             Ok(prediction) => answers.push(prediction),
             Err(error @ PredictError::WrongModel { .. }) => refusal = Some(error),
+            // One that takes too long does not keep the others.
+            Err(error @ PredictError::Simulation(_)) => {
+                output::warn(&[format!("no simulation: {error}")]);
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 struct SimulationView {
     iteration_time_s: f64,
     throughput_samples_per_s: f64,
-    half_width_samples_per_s: f64,
+    half_width_samples_per_s: Option<f64>,
     level: f64,
     workers: usize,
     steps: u64,
@@ -56,6 +56,10 @@ struct PointView {
 
 /// Gain of one more worker below which a series is saturated.
 const SATURATED: f64 = 0.05;
+/// The largest coefficient of variation that makes sense.
+const MOST_VARIATION: f64 = 10.0;
+/// The largest factor of a straggler, and the longest outage.
+const MOST: f64 = 1e6;
 /// Slices of the time series.
 const SLICES: usize = 40;
 /// Spans that a trace keeps.
@@ -65,13 +69,21 @@ pub(super) fn run(args: SimulateArgs) -> Result<(), Failure> {
     let settings = settings(&args)?;
     let limits = Limits {
         steps: args.steps.max(1),
-        warm_up: args.warm_up.min(args.steps.saturating_sub(1)),
+        warm_up: args.warm_up,
         tolerance: args.tolerance,
         events: args.max_events,
     };
     let until = Duration::try_from_secs_f64(args.deadline)
-        .map(|d| Instant::now() + d)
-        .map_err(|_| format!("--deadline: found `{}`, expected seconds", args.deadline))?;
+        .ok()
+        .and_then(|d| Instant::now().checked_add(d))
+        .ok_or_else(|| format!("--deadline: found `{}`, expected seconds", args.deadline))?;
+    if args.warm_up >= args.steps {
+        return Err(format!(
+            "--warm-up {} leaves none of {} steps",
+            args.warm_up, args.steps
+        )
+        .into());
+    }
     let expired = move || Instant::now() >= until;
     let SimulateArgs {
         question,
@@ -108,11 +120,11 @@ pub(super) fn run(args: SimulateArgs) -> Result<(), Failure> {
 
 fn settings(args: &SimulateArgs) -> Result<simulated::Settings, Failure> {
     let share = |flag: &str, value: f64| {
-        if value.is_finite() && value >= 0.0 {
+        if (0.0..=MOST_VARIATION).contains(&value) {
             Ok(value)
         } else {
             Err(format!(
-                "{flag}: found `{value}`, expected a number of at least 0"
+                "{flag}: found `{value}`, expected a number from 0 to {MOST_VARIATION}"
             ))
         }
     };
@@ -135,7 +147,7 @@ fn settings(args: &SimulateArgs) -> Result<simulated::Settings, Failure> {
         update: args.update_cores.map_or(simulated::Update::Whole, |c| {
             simulated::Update::EachTensor(c.max(1))
         }),
-        message_s: 0.0,
+        message_s: share("--message-us", args.message_us / 1e6)?,
         stragglers: args
             .straggler
             .iter()
@@ -152,7 +164,7 @@ fn settings(args: &SimulateArgs) -> Result<simulated::Settings, Failure> {
 fn straggler(text: &str) -> Result<(u32, f64), Failure> {
     text.split_once('=')
         .and_then(|(worker, factor)| Some((worker.parse().ok()?, factor.parse::<f64>().ok()?)))
-        .filter(|(_, factor)| factor.is_finite() && *factor > 0.0)
+        .filter(|(_, factor)| *factor > 0.0 && *factor <= MOST)
         .ok_or_else(|| {
             format!("--straggler: found `{text}`, expected WORKER=FACTOR such as 3=2.5").into()
         })
@@ -166,7 +178,7 @@ fn failure(text: &str) -> Result<Outage, Failure> {
             None => (times, None),
         };
         let at: f64 = at.parse().ok()?;
-        let fine = |t: f64| t.is_finite() && t >= 0.0;
+        let fine = |t: f64| (0.0..=MOST).contains(&t);
         (fine(at) && back.is_none_or(fine)).then_some(())?;
         Some(Outage {
             worker: worker.parse().ok()?,
@@ -287,7 +299,7 @@ fn view(spec: &Spec, outcome: &Outcome, sweep: Option<SweepView>) -> SimulationV
     SimulationView {
         iteration_time_s: outcome.iteration_s(spec),
         throughput_samples_per_s: outcome.estimate.throughput,
-        half_width_samples_per_s: outcome.estimate.half_width,
+        half_width_samples_per_s: Some(outcome.estimate.half_width).filter(|w| w.is_finite()),
         level: sim::LEVEL,
         workers: spec.workers.len(),
         steps: outcome.steps,
@@ -313,10 +325,12 @@ fn sheet(asked: &Asked, spec: &Spec, outcome: &Outcome, view: &SimulationView) -
     let mut text = headline(&asked.job, spec.workers.len());
     let _ = write!(
         text,
-        "\n\n  throughput      {:.2} ± {:.2} samples/s ({:.0} % sure)\n  iteration       {:.4} s\n  simulated       {} steps, {} events, {:.1} s{}\n",
+        "\n\n  throughput      {:.2}{} samples/s\n  iteration       {:.4} s\n  simulated       {} steps, {} events, {:.1} s{}\n",
         view.throughput_samples_per_s,
-        view.half_width_samples_per_s,
-        view.level * 100.0,
+        view.half_width_samples_per_s.map_or_else(
+            || " (too few steps for an interval)".to_owned(),
+            |w| format!(" ± {w:.2} ({:.0} % sure)", view.level * 100.0)
+        ),
         view.iteration_time_s,
         view.steps,
         view.events,

@@ -1,4 +1,4 @@
-//! The project's parameter-server model, bulk-synchronous.
+//! The project's parameter-server models: in step, and asynchronous.
 //!
 //! It keeps Zeng's recurrence (2023, Algorithms 1 and 2): workers queue for
 //! the server's NIC in the order in which their gradients are ready. To that
@@ -50,6 +50,8 @@ pub struct Model<'a> {
     order: Vec<(f64, f64)>,
     /// How many others a worker meets at each server, where nobody waits.
     met: Vec<asynchronous::Met>,
+    /// How many of its node's other workers a worker meets at their NIC.
+    beside: Vec<f64>,
 }
 
 /// How one class uses the network.
@@ -104,6 +106,7 @@ impl<'a> Model<'a> {
             flows: Vec::with_capacity(kind_of.len()),
             order: Vec::with_capacity(kind_of.len()),
             met: Vec::with_capacity(case.servers.len()),
+            beside: Vec::with_capacity(kind_of.len()),
             shards,
             kinds,
             kind_of,
@@ -283,13 +286,13 @@ impl<'a> Model<'a> {
     fn update(&self, p: &TransferParameters) -> f64 {
         let fullest = self.shards.server_bytes.iter().copied().fold(0.0, f64::max);
         let senders: f64 = self.flows.iter().map(|flow| flow.senders).sum();
-        let optimizer = self
-            .case
-            .classes
-            .iter()
-            .map(|c| c.timing.optimizer.get())
-            .fold(0.0, f64::max);
-        (p.update_s_per_byte * senders * fullest).max(optimizer)
+        (p.update_s_per_byte * senders * fullest).max(self.optimizer())
+    }
+
+    /// The slowest worker's own optimizer.
+    fn optimizer(&self) -> f64 {
+        let times = self.case.classes.iter().map(|c| c.timing.optimizer.get());
+        times.fold(0.0, f64::max)
     }
 
     /// The resource that is busy longest in the step.

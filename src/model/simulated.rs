@@ -5,10 +5,11 @@
 //! whole, under one lock a server, and the worker waits for it; pulls go in
 //! forward order, gradients when they are ready, none multiplexed.
 
-use super::case::Case;
+use super::case::{Case, Class};
 use super::compute::{self, Timing};
 use super::prediction::{Bottleneck, Part, Step};
 use super::ps::{Handling, Shards, handling};
+use crate::calibration::TransferParameters;
 use crate::job::{ParameterServer, Strategy, Sync};
 use crate::sim::{
     Costs, Failure, Graph, Host, Limits, Operation, Order, Outcome, Resource, Server, SimError,
@@ -124,7 +125,7 @@ pub fn describe(case: &Case<'_>, spec: &Spec, outcome: &Outcome) -> Step {
             Bottleneck::ServerLink {
                 server: index,
                 rate: nic,
-                bytes: Bytes::new(used * time * spec.hosts[server.host as usize].rate),
+                bytes: Bytes::new(used * time * spec.hosts[server.host as usize].outward),
                 busy: Seconds::new(used * time),
             },
             Bottleneck::ServerUpdate {
@@ -231,11 +232,21 @@ struct Message {
     layer: usize,
     server: u32,
     bytes: f64,
+    /// What its start-up holds the link for, in bytes.
+    starting: f64,
+}
+
+/// What the start-up of a message holds a link for: as many bytes as the
+/// slowest worker would have sent meanwhile.
+fn starting(case: &Case<'_>) -> f64 {
+    let p = &case.calibration.transfer;
+    let slowest = case.classes.iter().map(|c| c.nic.get()).reduce(f64::min);
+    p.startup_s * slowest.unwrap_or(0.0) * p.goodput
 }
 
 /// Every layer's messages, in forward order: a tensor each, or equal parts
 /// on every server where tensors are cut.
-fn messages(case: &Case<'_>, shards: &Shards) -> Vec<Message> {
+fn messages(case: &Case<'_>, shards: &Shards, starting: f64) -> Vec<Message> {
     let element = case.job.precision.parameter_bytes();
     let mut all = Vec::new();
     for (shard, &layer) in shards.layers.iter().enumerate() {
@@ -247,6 +258,7 @@ fn messages(case: &Case<'_>, shards: &Shards) -> Vec<Message> {
                 layer,
                 server,
                 bytes,
+                starting,
             }));
         } else {
             let server = shards.server[shard] as u32;
@@ -254,6 +266,7 @@ fn messages(case: &Case<'_>, shards: &Shards) -> Vec<Message> {
                 layer,
                 server,
                 bytes: elements as f64 * element,
+                starting,
             }));
         }
     }
@@ -274,13 +287,14 @@ impl Layout {
             overlap: strategy.overlap,
             total: shards.total,
         };
-        let messages = messages(case, shards);
+        let messages = messages(case, shards, starting(case));
         let mut bytes = vec![0.0; layers.len()];
         let mut pulls: Vec<Vec<u32>> = vec![Vec::new(); layers.len()];
         for m in &messages {
             let name = format!("pull {}", layers[m.layer].name);
             let resource = Resource::Down(m.server);
-            let op = step.add(name, resource, m.bytes, Vec::new(), Means::Transfer);
+            let carried = m.bytes + m.starting;
+            let op = step.add(name, resource, carried, Vec::new(), Means::Transfer);
             pulls[m.layer].push(op);
             bytes[m.layer] += m.bytes;
         }
@@ -315,7 +329,8 @@ impl Layout {
             };
             let name = format!("push {}", layers[m.layer].name);
             let resource = Resource::Up(m.server);
-            let op = step.add(name, resource, m.bytes, vec![ready], Means::Transfer);
+            let carried = m.bytes + m.starting;
+            let op = step.add(name, resource, carried, vec![ready], Means::Transfer);
             pushes.push((op, *m));
         }
         let mut before_trip: Vec<u32> = pushes.iter().map(|p| p.0).collect();
@@ -420,45 +435,60 @@ impl Layout {
                 time
             }
             Means::LastSent(bytes) => handling.send * bytes,
-            Means::Update(bytes) => p.update_s_per_byte * bytes,
+            // No server is faster at it than the worker's own optimizer.
+            Means::Update(bytes) => {
+                (p.update_s_per_byte * bytes).max(timing.optimizer.get() * bytes / self.total)
+            }
             Means::RoundTrips => 2.0 * p.latency_s,
         });
         Costs(seconds.collect())
     }
 }
 
-/// Hosts, the workers on them, and the servers.
+/// Hosts, the workers on them, and the servers. Workers follow one another in
+/// the order in which they were placed, so that a node whose workers fall
+/// into two classes is filled by both.
 fn places(
     case: &Case<'_>,
     strategy: ParameterServer,
     update: Update,
 ) -> (Vec<Host>, Vec<Worker>, Vec<Server>) {
-    let goodput = case.calibration.transfer.goodput;
+    let p = &case.calibration.transfer;
     let mut hosts: Vec<Host> = Vec::new();
-    let mut workers = Vec::new();
+    let mut workers: Vec<Worker> = Vec::new();
     let mut hosting = Vec::new();
+    let mut open: Option<(&Class, u32)> = None;
     for (kind, class) in case.classes.iter().enumerate() {
-        let together = if strategy.local_aggregation {
-            class.sharing
-        } else {
-            1
-        };
-        // Workers of one class that share a node follow one another.
-        for i in 0..class.count.div_ceil(together) {
-            if i % (class.sharing / together).max(1) == 0 {
-                hosts.push(Host {
-                    rate: class.nic.get() * goodput,
-                });
+        for _ in 0..class.count {
+            let joins = open.filter(|(other, left)| *left > 0 && same_node(other, class));
+            if let Some((_, left)) = joins {
+                open = Some((class, left - 1));
+            } else {
+                let handling = handling(class, strategy, p);
+                hosts.push(host(class, &handling, strategy.overlap, p));
                 if class.hosts_server {
                     hosting.push(hosts.len() as u32 - 1);
                 }
+                open = Some((class, class.sharing.saturating_sub(1)));
             }
-            workers.push(Worker {
-                kind: kind as u32,
-                host: hosts.len() as u32 - 1,
-                samples: f64::from(class.batch) * f64::from(together),
-                slowness: 1.0,
-            });
+            let samples = f64::from(class.batch);
+            match workers.last_mut() {
+                // A node that sums its own is one worker, as slow as its
+                // slowest.
+                Some(node) if strategy.local_aggregation && joins.is_some() => {
+                    node.samples += samples;
+                    let slower = |k: u32| case.classes[k as usize].timing.compute();
+                    if slower(kind as u32) > slower(node.kind) {
+                        node.kind = kind as u32;
+                    }
+                }
+                _ => workers.push(Worker {
+                    kind: kind as u32,
+                    host: hosts.len() as u32 - 1,
+                    samples,
+                    slowness: 1.0,
+                }),
+            }
         }
     }
     let cores = match update {
@@ -471,13 +501,40 @@ fn places(
         .enumerate()
         .map(|(s, server)| {
             let host = hosting.get(s).copied().unwrap_or_else(|| {
-                hosts.push(Host {
-                    rate: server.nic.get() * goodput,
-                });
+                hosts.push(Host::both(server.nic.get() * p.goodput));
                 hosts.len() as u32 - 1
             });
             Server { host, cores }
         })
         .collect();
     (hosts, workers, servers)
+}
+
+/// Whether workers of two classes may stand on one node.
+fn same_node(a: &Class, b: &Class) -> bool {
+    a.sharing == b.sharing
+        && a.nic == b.nic
+        && a.transport == b.transport
+        && a.hosts_server == b.hosts_server
+        && a.device == b.device
+}
+
+/// A node's NIC. A processor that has nothing else to do takes bytes in, and
+/// gives them out, no faster than it handles them.
+fn host(class: &Class, handling: &Handling, overlap: bool, p: &TransferParameters) -> Host {
+    let rate = class.nic.get() * p.goodput;
+    if overlap {
+        return Host::both(rate);
+    }
+    let held = |seconds: f64| {
+        if seconds > 0.0 {
+            rate.min(1.0 / seconds)
+        } else {
+            rate
+        }
+    };
+    Host {
+        inward: held(handling.receive),
+        outward: held(handling.send),
+    }
 }

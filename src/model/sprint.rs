@@ -25,6 +25,9 @@ use crate::measured::GemmTable;
 use crate::units::{Bytes, Seconds};
 use crate::workload::Workload;
 
+/// Latency of a message of an all-reduce: a hop, not a request of a server.
+const MESSAGE: f64 = 5e-5;
+
 /// What one iteration of asynchronous all-reduce comes to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asynchronous {
@@ -111,7 +114,9 @@ fn step(
             over: Carrier::Nic,
             class: slowest,
             rate: class.nic,
-            bytes: Bytes::new(case.job.workload.parameters() as f64 * 4.0),
+            bytes: Bytes::new(
+                case.job.workload.parameters() as f64 * case.job.precision.parameter_bytes(),
+            ),
             busy: Seconds::new(reducing.min(time)),
         }
     } else {
@@ -148,7 +153,7 @@ fn elements(case: &Case<'_>, class: &Class, strategy: &AsyncAllReduce) -> Elemen
         device_memory: class.device.memory_rate.get(),
         host_memory: MEMORY_PER_THREAD.get(),
         nic: class.nic.get() * case.calibration.transfer.goodput,
-        latency_s: case.calibration.transfer.latency_s / 20.0,
+        latency_s: MESSAGE,
     };
     let mut elements = Elements::of(&facts);
     if let Some(coefficients) = &strategy.coefficients {

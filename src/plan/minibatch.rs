@@ -80,7 +80,8 @@ pub struct MinibatchPlan {
 /// The largest sub-batch that is tried.
 const MOST_SAMPLES: u32 = 256;
 
-/// Finds the fastest (nodes, sub-batch) in range. Every pair is tried: the
+/// Finds the fastest (nodes, sub-batch) in range. Nodes are taken fastest
+/// first; every number of them is tried with every sub-batch, because the
 /// mean mini-batch does not rise with the sub-batch throughout.
 pub fn recommend_minibatch(
     ask: Ask<'_>,
@@ -112,12 +113,13 @@ pub fn recommend_minibatch(
             };
             let minibatch = answer.asynchronous.mean_minibatch;
             let off = |m: f64| (range.low - m).max(m - range.high).max(0.0);
-            if nearest.is_none_or(|n| off(minibatch) < off(n)) {
+            let fits = fits(&case);
+            if fits && nearest.is_none_or(|n| off(minibatch) < off(n)) {
                 nearest = Some(minibatch);
             }
             let throughput = case.samples() / answer.step.time.get();
             let better = best.is_none_or(|(t, ..)| throughput > t);
-            if off(minibatch) == 0.0 && better && fits(&case) {
+            if off(minibatch) == 0.0 && better && fits {
                 best = Some((throughput, sub_batch, nodes));
             }
             // More nodes only bring more samples to an update.

@@ -54,7 +54,7 @@ const PATIENCE: u64 = 1 << 14;
 /// One worker's state.
 struct Work {
     /// Predecessors that each operation still waits for.
-    pending: Vec<u16>,
+    pending: Vec<u32>,
     /// Operations of the step that are not over.
     left: u32,
     /// Index of the sampled step.
@@ -170,7 +170,8 @@ impl<'a, W: Watch> Engine<'a, W> {
             .flatten()
             .filter(|i| i.1 < workers)
             .collect();
-        incidents.sort_by(|a, b| b.0.total_cmp(&a.0));
+        // Taken from the end: the earliest first, a failure before a return.
+        incidents.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.2.cmp(&a.2)));
         // A lognormal of mean 1 with the asked coefficient of variation.
         let varying = |variation: f64| {
             let variance = (1.0 + variation * variation).ln();
@@ -216,7 +217,7 @@ impl<'a, W: Watch> Engine<'a, W> {
         for worker in 0..self.work.len() as u32 {
             self.begin_step(worker);
         }
-        let mut look = PATIENCE;
+        let mut look = PATIENCE.min(limits.events);
         while !self.pace.finished() {
             let Some((moment, slot)) = self.timers.first() else {
                 return Err(SimError::NobodyLeft {
@@ -233,7 +234,7 @@ impl<'a, W: Watch> Engine<'a, W> {
                 }
             }
             if self.events >= look {
-                look += PATIENCE;
+                look = (look + PATIENCE).min(limits.events);
                 if self.events >= limits.events {
                     return Err(SimError::Events {
                         events: limits.events,
@@ -448,21 +449,19 @@ impl<'a, W: Watch> Engine<'a, W> {
         let flow = self.networks[network].flow_of(slot);
         let way = self.way_of[network][flow as usize];
         let stream = &mut self.streams[way as usize];
-        let (bytes, op) = stream.through();
+        let (bytes, op, ends) = stream.through();
         let servers = self.spec.servers.len() as u32;
         let (worker, server, up) = (way / 2 / servers, way / 2 % servers, way % 2);
-        let ends = [
+        let both = [
             self.spec.workers[worker as usize].host,
             self.spec.servers[server as usize].host,
         ];
         // What goes up leaves the worker and reaches the server.
-        self.carried[ends[0] as usize][up as usize] += bytes;
-        self.carried[ends[1] as usize][1 - up as usize] += bytes;
-        if W::WATCHES
-            && let Some(op) = op
-        {
-            self.watch
-                .span(worker, op, self.stream_started[way as usize], self.now);
+        self.carried[both[0] as usize][up as usize] += bytes;
+        self.carried[both[1] as usize][1 - up as usize] += bytes;
+        if W::WATCHES {
+            let started = self.stream_started[way as usize];
+            self.watch.span(worker, op, started, self.now);
         }
         match stream.next(self.spec.window) {
             Some(bytes) => {
@@ -473,7 +472,7 @@ impl<'a, W: Watch> Engine<'a, W> {
             }
             None => self.networks[network].end(flow, self.now, &mut self.timers),
         }
-        if let Some(op) = op {
+        if ends {
             self.over(worker, op);
         }
     }
@@ -675,7 +674,11 @@ impl Wiring {
             };
             let of = root(&mut group, route.server_pipe);
             let index = parts.iter().position(|p| p.0 == of).unwrap_or_else(|| {
-                let capacity = spec.hosts.iter().flat_map(|h| [h.rate, h.rate]).collect();
+                let capacity = spec
+                    .hosts
+                    .iter()
+                    .flat_map(|h| [h.outward, h.inward])
+                    .collect();
                 let part = PartWiring {
                     capacity,
                     routes: Vec::new(),

@@ -33,7 +33,7 @@ pub struct Operation {
 pub struct Graph {
     /// The operations, in forward order of their kind.
     pub operations: Vec<Operation>,
-    pub(super) predecessors: Vec<u16>,
+    pub(super) predecessors: Vec<u32>,
     pub(super) resource: Vec<Resource>,
     pub(super) bytes: Vec<f64>,
     dependents: Vec<u32>,
@@ -71,7 +71,7 @@ impl Graph {
                     .push(i as u32);
             }
         }
-        let predecessors: Vec<u16> = operations.iter().map(|o| o.after.len() as u16).collect();
+        let predecessors: Vec<u32> = operations.iter().map(|o| o.after.len() as u32).collect();
         let roots: Vec<u32> = (0..count as u32)
             .filter(|&i| predecessors[i as usize] == 0)
             .collect();
@@ -116,7 +116,7 @@ impl Graph {
 }
 
 /// An operation whose turn never comes.
-fn never_ready(predecessors: &[u16], dependents: &[Vec<u32>], roots: &[u32]) -> Option<usize> {
+fn never_ready(predecessors: &[u32], dependents: &[Vec<u32>], roots: &[u32]) -> Option<usize> {
     let mut left = predecessors.to_vec();
     let mut ready = roots.to_vec();
     let mut seen = 0;

@@ -10,6 +10,7 @@
 //! shares are found by progressive filling over the active flows.
 
 use super::heap::Heap;
+use std::collections::{HashMap, HashSet};
 
 /// One worker's way from or to one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +98,10 @@ impl Network {
     /// A network of `capacity` in bytes a second for each pipe.
     pub fn new(capacity: Vec<f64>, routes: &[Route], base: u32) -> Self {
         let mut hubs: Vec<Hub> = Vec::new();
+        let mut hub_of: HashMap<u32, usize> = HashMap::new();
         let mut flows = Vec::with_capacity(routes.len());
         for route in routes {
-            let known = hubs.iter().position(|h| h.pipe == route.server_pipe);
-            let hub = known.unwrap_or_else(|| {
+            let hub = *hub_of.entry(route.server_pipe).or_insert_with(|| {
                 hubs.push(Hub {
                     pipe: route.server_pipe,
                     active: 0,
@@ -121,11 +122,16 @@ impl Network {
         }
         // The most flows that one worker's pipe may carry for one server.
         let mut room = f64::INFINITY;
+        let mut same: HashMap<(u32, u32), u32> = HashMap::new();
         for route in routes {
-            let pipe = route.worker_pipe;
-            let same = routes.iter().filter(|r| *r == route).count();
-            room = room.min(capacity[pipe as usize] / same as f64);
-            if routes.iter().any(|r| r.server_pipe == pipe) {
+            *same
+                .entry((route.worker_pipe, route.server_pipe))
+                .or_default() += 1;
+        }
+        let served: HashSet<u32> = routes.iter().map(|r| r.server_pipe).collect();
+        for (&(pipe, _), &count) in &same {
+            room = room.min(capacity[pipe as usize] / f64::from(count));
+            if served.contains(&pipe) {
                 // It carries a server's traffic as well: no hub is alone.
                 room = 0.0;
             }

@@ -35,12 +35,17 @@ pub(super) struct Pace {
     slowest: u64,
     present: u32,
     waiting: VecDeque<u32>,
+    /// Under `bsp`: who is back, but joins only with the next round.
+    joining: Vec<u32>,
+    /// Under `bsp`: who has come to the barrier.
     arrived: u32,
     updates: u64,
-    /// Under `bsp`, updates of the round that has not passed the barrier.
+    /// For each worker, how many of its steps were how many updates late.
     pub(super) staleness: Vec<Vec<u64>>,
     pub(super) finished_steps: Vec<Done>,
     wanted: u64,
+    /// Steps that end at one moment: under `bsp` those of a round.
+    together: usize,
     warm_up: usize,
     tolerance: f64,
     next_look: usize,
@@ -66,11 +71,13 @@ impl Pace {
             slowest: 0,
             present: workers as u32,
             waiting: VecDeque::new(),
+            joining: Vec::new(),
             arrived: 0,
             updates: 0,
             staleness: vec![Vec::new(); workers],
             finished_steps: Vec::new(),
             wanted: u64::from(limits.steps.max(1)) * workers as u64,
+            together: if spec.sync == Sync::Bsp { workers } else { 1 },
             warm_up,
             tolerance: limits.tolerance,
             next_look: warm_up + BATCHES * workers,
@@ -92,7 +99,7 @@ impl Pace {
 
     /// The throughput over what came after the warm-up.
     pub(super) fn estimate(&self) -> Estimate {
-        stats::estimate(&self.finished_steps, self.warm_up, BATCHES)
+        stats::estimate(&self.finished_steps, self.warm_up, BATCHES, self.together)
     }
 
     pub(super) fn narrow(&self) -> bool {
@@ -119,7 +126,7 @@ impl Pace {
         }
         self.stand[w] = Stand::Waiting;
         self.waiting.push_back(worker);
-        self.arrived += 1;
+        self.arrived += u32::from(self.sync == Sync::Bsp);
         let place = (self.clock[w] - self.slowest) as usize;
         self.behind[place] -= 1;
         if self.behind.len() <= place + 1 {
@@ -161,6 +168,9 @@ impl Pace {
         for i in 0..self.waiting.len() {
             self.count(self.waiting[i], now);
         }
+        for worker in std::mem::take(&mut self.joining) {
+            self.take_in(worker);
+        }
     }
 
     /// Someone who may begin a step.
@@ -180,6 +190,10 @@ impl Pace {
     /// A worker is gone: nobody waits for it.
     pub(super) fn leave(&mut self, worker: u32) {
         let w = worker as usize;
+        if let Some(place) = self.joining.iter().position(|&j| j == worker) {
+            self.joining.remove(place);
+            return;
+        }
         if self.stand[w] == Stand::Waiting {
             self.waiting.retain(|&other| other != worker);
             self.arrived = self.arrived.saturating_sub(1);
@@ -192,17 +206,22 @@ impl Pace {
         }
     }
 
-    /// A worker is back, as far as the slowest.
+    /// A worker is back. Where all go in step it waits for the next round.
     pub(super) fn join(&mut self, worker: u32) {
+        if self.sync == Sync::Bsp && self.present > 0 {
+            self.joining.push(worker);
+        } else {
+            self.take_in(worker);
+        }
+    }
+
+    /// It may begin a step, as far as the slowest.
+    fn take_in(&mut self, worker: u32) {
         let w = worker as usize;
         self.present += 1;
         self.clock[w] = self.slowest;
         self.behind[0] += 1;
         self.stand[w] = Stand::Waiting;
         self.waiting.push_back(worker);
-        if self.sync == Sync::Bsp && self.arrived > 0 {
-            // It joins the round that is under way only at its end.
-            self.arrived += 1;
-        }
     }
 }

@@ -29,11 +29,23 @@ pub struct Server {
     pub cores: u32,
 }
 
-/// A node's NIC, which carries as much in as out at a time.
+/// A node's NIC, which carries both ways at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Host {
-    /// Bytes a second each way.
-    pub rate: f64,
+    /// Bytes a second inwards.
+    pub inward: f64,
+    /// Bytes a second outwards.
+    pub outward: f64,
+}
+
+impl Host {
+    /// The same both ways.
+    pub const fn both(rate: f64) -> Self {
+        Self {
+            inward: rate,
+            outward: rate,
+        }
+    }
 }
 
 /// In which order a step's weights are asked for.

@@ -32,7 +32,13 @@ fn quantile(freedom: usize) -> f64 {
 
 /// Batch means: the record after the warm-up, cut into batches of as many
 /// steps each; the spread of the batches' throughputs gives the interval.
-pub(super) fn estimate(steps: &[Done], warm_up: usize, batches: usize) -> Estimate {
+/// `together` steps that end at one moment stay in one batch.
+pub(super) fn estimate(
+    steps: &[Done],
+    warm_up: usize,
+    batches: usize,
+    together: usize,
+) -> Estimate {
     let warm_up = warm_up.min(steps.len().saturating_sub(2));
     let (before, after) = steps.split_at(warm_up);
     let begin = before.last().map_or(0.0, |d| d.at);
@@ -42,7 +48,7 @@ pub(super) fn estimate(steps: &[Done], warm_up: usize, batches: usize) -> Estima
         samples / (until - from)
     };
     let throughput = rate(begin, after);
-    let size = after.len() / batches.max(1);
+    let size = after.len() / batches.max(1) / together * together;
     if size == 0 {
         return Estimate {
             throughput,

@@ -12,6 +12,8 @@ struct Waiting {
     op: u32,
     bytes: f64,
     seen: bool,
+    /// Whether the operation is over with it.
+    ends: bool,
 }
 
 /// The queue of one way.
@@ -29,6 +31,7 @@ impl Stream {
             op,
             bytes,
             seen: false,
+            ends: true,
         });
     }
 
@@ -44,22 +47,21 @@ impl Stream {
             });
             // More is to come: the operation is not over with this chunk.
             chunk.bytes = window;
-            self.head = Some(Waiting {
-                op: PARTIAL,
-                ..chunk
-            });
+            chunk.ends = false;
+            self.head = Some(chunk);
             return Some(window);
         }
         self.head = Some(chunk);
         Some(chunk.bytes)
     }
 
-    /// The head is through: its bytes, and the operation if that ends it.
+    /// The head is through: its bytes, its operation, and whether that is
+    /// over.
     #[inline]
-    pub(super) fn through(&mut self) -> (f64, Option<u32>) {
+    pub(super) fn through(&mut self) -> (f64, u32, bool) {
         match self.head.take() {
-            Some(chunk) => (chunk.bytes, (chunk.op != PARTIAL).then_some(chunk.op)),
-            None => (0.0, None),
+            Some(chunk) => (chunk.bytes, chunk.op, chunk.ends),
+            None => (0.0, 0, false),
         }
     }
 
@@ -69,9 +71,6 @@ impl Stream {
         self.head = None;
     }
 }
-
-/// Stands for an operation that is not over.
-const PARTIAL: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
@@ -86,7 +85,8 @@ mod tests {
         }
         let mut served = Vec::new();
         while let Some(bytes) = stream.next(3.0) {
-            served.push((bytes, stream.through().1));
+            let (_, op, ends) = stream.through();
+            served.push((bytes, ends.then_some(op)));
         }
         let expected = [
             (2.0, Some(0)),
@@ -105,7 +105,7 @@ mod tests {
         stream.add(0, 50.0);
         stream.add(1, 1.0);
         assert_eq!(stream.next(f64::INFINITY), Some(50.0));
-        assert_eq!(stream.through(), (50.0, Some(0)));
+        assert_eq!(stream.through(), (50.0, 0, true));
         assert_eq!(stream.next(f64::INFINITY), Some(1.0));
     }
 }

@@ -64,7 +64,7 @@ fn spec(graph: Graph, kinds: Vec<Vec<f64>>, rate: f64, sync: Sync) -> Spec {
             host: workers,
             cores: 1,
         }],
-        hosts: vec![Host { rate }; workers as usize + 1],
+        hosts: vec![Host::both(rate); workers as usize + 1],
         sync,
         barrier_s: 0.0,
         order: Order::Forward,
@@ -241,7 +241,7 @@ prop_compose! {
             .collect();
         let mut spec = spec(graph, kinds, 1.0, sync);
         let hosts = workers + servers as usize;
-        spec.hosts = rates[..hosts].iter().map(|&rate| Host { rate }).collect();
+        spec.hosts = rates[..hosts].iter().map(|&rate| Host::both(rate)).collect();
         if shared_host && workers > 1 {
             spec.workers[1].host = 0;
         }

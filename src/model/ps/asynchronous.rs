@@ -43,8 +43,23 @@ impl Model<'_> {
     /// An iteration of workers that do not wait for each other: as many
     /// samples as a step of every worker brings, over the throughput.
     pub fn asynchronous(&mut self) -> Step {
+        let in_step = match self.strategy.sync {
+            // Nobody may be ahead at all: that is in step.
+            Sync::Ssp(0) => return self.step(),
+            Sync::Ssp(_) => Some(self.step()),
+            Sync::Asp | Sync::Bsp => None,
+        };
         let p = self.case.calibration.transfer;
         self.measure_flows(&p);
+        // Workers of a node share its NIC with those who happen to use it.
+        for (flow, class) in self.flows.iter_mut().zip(&self.case.classes) {
+            if !self.strategy.local_aggregation {
+                let total: f64 = self.case.servers.iter().map(|s| s.nic.get()).sum();
+                flow.own = flow.remote / (class.nic.get().min(total) * p.goodput);
+            }
+        }
+        self.beside.clear();
+        self.beside.resize(self.flows.len(), 0.0);
         let customers: f64 = self.flows.iter().map(|f| f.senders).sum();
         let mut met = std::mem::take(&mut self.met);
         met.clear();
@@ -72,14 +87,18 @@ impl Model<'_> {
         }
         let step = self.iteration(&p, &met, customers);
         self.met = met;
-        step
+        // Being allowed ahead never takes longer than waiting every step.
+        match in_step {
+            Some(in_step) if in_step.time < step.time => in_step,
+            _ => step,
+        }
     }
 
     /// One round: the queues that a part of the workers make when each meets
     /// `met`; they replace it, times `carry`, unless that is absent. Returns
     /// the workers' steps a second.
     fn queues(
-        &self,
+        &mut self,
         p: &TransferParameters,
         met: &mut [Met],
         part: f64,
@@ -93,10 +112,13 @@ impl Model<'_> {
             speed += part * self.flows[k].senders / turn;
             rates += part * self.flows[k].senders * self.flows[k].remote / turn;
         }
+        if carry.is_some() {
+            self.meet_neighbours(p, met, part, slowest);
+        }
         if let Some(carry) = carry {
             for (server, met) in met.iter_mut().enumerate() {
                 let demand = self.demand(server, p);
-                let update = p.update_s_per_byte * self.shards.server_bytes[server];
+                let update = self.update_of(server, p);
                 let new = Met {
                     down: rates * demand * (1.0 + met.down),
                     up: rates * demand * (1.0 + met.up),
@@ -110,6 +132,39 @@ impl Model<'_> {
             }
         }
         speed
+    }
+
+    /// How many of the other workers of its node use the NIC when a worker
+    /// does: each for its share of the time.
+    fn meet_neighbours(
+        &mut self,
+        p: &TransferParameters,
+        met: &[Met],
+        part: f64,
+        slowest: Option<f64>,
+    ) {
+        for k in 0..self.flows.len() {
+            let others = f64::from(self.case.classes[k].sharing) - 1.0;
+            if self.strategy.local_aggregation || others < 1.0 {
+                continue;
+            }
+            let turn = self.pace(p, met, k, slowest);
+            let using = self.shards.total * self.own(k) / turn;
+            let next = part * others * using.min(1.0);
+            self.beside[k] = f64::midpoint(self.beside[k], next);
+        }
+    }
+
+    /// Seconds a byte on a class's own NIC, with who else uses it.
+    fn own(&self, k: usize) -> f64 {
+        self.flows[k].own * (1.0 + self.beside[k])
+    }
+
+    /// Seconds that a server needs for one worker's push.
+    fn update_of(&self, server: usize, p: &TransferParameters) -> f64 {
+        let bytes = self.shards.server_bytes[server];
+        let optimizer = self.optimizer() * bytes / self.shards.total;
+        (p.update_s_per_byte * bytes).max(optimizer)
     }
 
     /// Seconds a server's NIC is held, one way, by a worker's step.
@@ -139,7 +194,7 @@ impl Model<'_> {
         let update = met
             .iter()
             .enumerate()
-            .map(|(s, met)| p.update_s_per_byte * self.shards.server_bytes[s] * (1.0 + met.lock))
+            .map(|(s, met)| self.update_of(s, p) * (1.0 + met.lock))
             .fold(0.0, f64::max);
         let (mut forward_end, mut end) = self.in_turn(p, met, k, flow);
         if self.strategy.overlap {
@@ -172,10 +227,10 @@ impl Model<'_> {
             }
             end + p.latency_s
         };
-        let pull = phase(flow.own.max(kind.handling.receive), &|m| m.down);
+        let pull = phase(self.own(k).max(kind.handling.receive), &|m| m.down);
         let copy = (kind.handling.copy_in + p.copy_s_per_byte) * shards.total;
         let forward_end = pull + copy + kind.forward_total;
-        let push = phase(flow.own.max(kind.handling.send), &|m| m.up);
+        let push = phase(self.own(k).max(kind.handling.send), &|m| m.up);
         (forward_end, self.done(k, forward_end) + push)
     }
 
@@ -187,8 +242,8 @@ impl Model<'_> {
         };
         if let [only] = met {
             // One server: link and server are one line for each layer.
-            let down = flow.own.max(slowed(0, only.down));
-            let up = flow.own.max(slowed(0, only.up));
+            let down = self.own(k).max(slowed(0, only.down));
+            let up = self.own(k).max(slowed(0, only.up));
             let forward = kind.forward_behind_link(down) + p.latency_s;
             let forward_end = forward.max(kind.unhindered(shards));
             return (
@@ -197,12 +252,12 @@ impl Model<'_> {
             );
         }
         let mut forward_end = kind.unhindered(shards);
-        let mut pushed = kind.pushed(shards, flow.own);
+        let mut pushed = kind.pushed(shards, self.own(k));
         for layer in 0..shards.len() {
             let s = shards.server[layer];
             let startup = p.startup_s * shards.server_counts_upto[layer];
             // Streams of all servers run side by side over the own link.
-            let own = flow.own * shards.beside[layer];
+            let own = self.own(k) * shards.beside[layer];
             let served = slowed(s, met[s].down) * shards.server_upto[layer];
             let arrival = own.max(served) + startup + p.latency_s;
             forward_end = forward_end.max(arrival + kind.after_arrival(shards, layer));
@@ -275,7 +330,7 @@ impl Model<'_> {
                 bytes: Bytes::new(bytes),
                 busy: Seconds::new(time * remote * self.demand(index, p)),
             });
-            let update = p.update_s_per_byte * self.shards.server_bytes[index];
+            let update = self.update_of(index, p);
             consider(Bottleneck::ServerUpdate {
                 busy: Seconds::new(time * speed * update),
             });
@@ -284,7 +339,12 @@ impl Model<'_> {
             consider(Bottleneck::WorkerLink {
                 class: k,
                 rate: self.case.classes[k].nic,
-                busy: Seconds::new(self.shards.total * self.flows[k].own * each),
+                busy: Seconds::new(
+                    self.shards.total
+                        * self.flows[k].own
+                        * each
+                        * f64::from(self.case.classes[k].sharing),
+                ),
             });
         }
         worst
