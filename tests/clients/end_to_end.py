@@ -225,4 +225,5 @@ def main():
             print("mTLS: a certificate's name may change things; without one, or a stranger's, nothing")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@ mod lab_ddp;
 mod lab_ps;
 mod lab_rows;
 mod laws;
+mod places;
 mod planning;
 mod protocol;
 mod ps_exact;
