@@ -27,7 +27,11 @@ pub struct Inventory {
     /// Why pods cannot be read, where they cannot.
     blind: Option<String>,
     texts: HashSet<Arc<str>>,
+    applied: u64,
 }
+
+/// Changes after which texts that no node uses any more are dropped.
+const SWEEP: u64 = 10_000;
 
 impl Inventory {
     /// An inventory without nodes.
@@ -57,6 +61,10 @@ impl Inventory {
             return false;
         }
         self.nodes.insert(name, Arc::new(node));
+        self.applied += 1;
+        if self.applied.is_multiple_of(SWEEP) {
+            self.texts.retain(|text| Arc::strong_count(text) > 1);
+        }
         true
     }
 
@@ -119,7 +127,10 @@ impl Inventory {
     pub fn cluster(&self) -> Cluster {
         let mut nodes: Vec<Arc<Node>> = self.nodes.values().cloned().collect();
         for node in &mut nodes {
-            let taken = self.taken.get(&node.name).copied().unwrap_or(0);
+            let there = node.accelerators.as_ref().map_or(0, |a| a.count);
+            // Slices of a shared accelerator may be held more often than it
+            // is there.
+            let taken = self.taken.get(&node.name).copied().unwrap_or(0).min(there);
             if node.taken != taken {
                 Arc::make_mut(node).taken = taken;
             }

@@ -96,7 +96,7 @@ async fn nodes(feed: Arc<Feed>, mut watcher: Watcher<NodeResource>) {
             Err(error) => {
                 tell("nodes", &error);
                 in_touch = false;
-                feed.state.metrics.synced(false);
+                feed.state.set_in_touch(false);
                 continue;
             }
         };
@@ -118,20 +118,23 @@ async fn nodes(feed: Arc<Feed>, mut watcher: Watcher<NodeResource>) {
                 feed.with(|inventory| inventory.reset(listed.iter().map(|n| &n.object)));
                 drop(listed);
                 let cluster = feed.with(|inventory| inventory.cluster());
-                feed.state.set_synced();
-                feed.state.publish_cluster(cluster);
+                feed.state.publish_first(cluster);
                 tracing::info!(nodes = count, "read all nodes");
                 false
             }
             Seen::Applied(node) => feed.with(|inventory| inventory.apply(&node.object)),
             Seen::Deleted(node) => {
-                feed.with(|inventory| inventory.delete(&node.object.metadata.name))
+                let name = &node.object.metadata.name;
+                if let Some(listed) = &mut listed {
+                    listed.retain(|other| other.object.metadata.name != *name);
+                }
+                feed.with(|inventory| inventory.delete(name))
             }
             Seen::Alive => false,
         };
         if !in_touch && listed.is_none() {
             in_touch = true;
-            feed.state.metrics.synced(true);
+            feed.state.set_in_touch(true);
         }
         if changed {
             feed.changed.notify_one();
@@ -172,7 +175,12 @@ async fn pods(feed: Arc<Feed>, mut watcher: Watcher<PodResource>) {
                 true
             }
             Seen::Applied(pod) => feed.with(|inventory| inventory.hold(&pod.key(), pod.holding())),
-            Seen::Deleted(pod) => feed.with(|inventory| inventory.hold(&pod.key(), None)),
+            Seen::Deleted(pod) => {
+                if let Some(listed) = &mut listed {
+                    listed.remove(&pod.key());
+                }
+                feed.with(|inventory| inventory.hold(&pod.key(), None))
+            }
             Seen::Alive => false,
         };
         if changed {

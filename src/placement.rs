@@ -231,7 +231,8 @@ impl Placement {
             _ => 0,
         };
         // Servers among the nodes, else all there are, else the workers' nodes.
-        let own = || nodes.iter().filter(|i| node(i).role == Role::Server);
+        let holds = |i: &&u32| node(i).role == Role::Server && node(i).unusable.is_none();
+        let own = || nodes.iter().filter(holds);
         let mut chosen: Vec<usize> = own().take(wanted).map(|&i| i as usize).collect();
         if chosen.is_empty() {
             chosen = servers.iter().take(wanted).map(|&i| i as usize).collect();

@@ -6,19 +6,21 @@
 
 use crate::job::{Batch, Job, Strategy};
 use crate::model::{
-    Answered, Bottleneck, ModelName, PredictError, Prediction, Query, answer_placed, warn_of_nodes,
-    words,
+    Answered, ModelName, PredictError, Prediction, Query, answer_placed, warn_of_nodes, words,
 };
 use crate::placement::{Placement, Selection};
 use crate::snapshot::Snapshot;
 use foldhash::fast::RandomState;
 use papaya::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Answers, by job.
 #[derive(Debug, Default)]
 pub struct Answers {
     jobs: HashMap<Box<[u8]>, Arc<Asked>, RandomState>,
+    /// Answers of all jobs together.
+    kept: Arc<AtomicUsize>,
 }
 
 /// A job that was asked about, and the answers it had.
@@ -32,19 +34,26 @@ pub struct Asked {
     ordered: bool,
     /// Whether servers are among what makes one.
     served: bool,
+    /// Events that a simulation may take.
+    events: u64,
     answers: HashMap<Box<[u32]>, Arc<Known>, RandomState>,
+    kept: Arc<AtomicUsize>,
 }
 
 /// An answer by kinds.
 #[derive(Debug)]
 pub struct Known {
     answered: Answered,
-    /// The kind of each class's nodes.
-    class_kinds: Vec<u32>,
-    baseline_kind: u32,
-    /// The set it was worked out for.
-    nodes: Box<[u32]>,
-    servers: Box<[u32]>,
+    /// Where each class's node stands in the set.
+    classes: Vec<Stands>,
+    baseline: Stands,
+}
+
+/// A node of a set: by its place where the order counts, by kind elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Stands {
+    place: usize,
+    kind: u32,
 }
 
 impl Known {
@@ -54,15 +63,18 @@ impl Known {
     }
 }
 
-/// Jobs, and answers of a job, beyond which all are forgotten.
-const MOST_JOBS: usize = 4096;
-const MOST_ANSWERS: usize = 65_536;
+/// Jobs, and answers of all jobs, beyond which they are forgotten.
+const MOST_JOBS: usize = 512;
+const MOST_ANSWERS: usize = 20_000;
+/// A job larger than this is read anew each time.
+const LARGE: usize = 16 << 10;
 
 impl Answers {
     /// The job that a key stands for, made where it is new.
     pub fn asked<E>(
         &self,
         key: &[u8],
+        events: u64,
         make: impl FnOnce() -> Result<(Job, Option<ModelName>), E>,
     ) -> Result<Arc<Asked>, E> {
         let jobs = self.jobs.pin();
@@ -70,25 +82,33 @@ impl Answers {
             return Ok(Arc::clone(known));
         }
         let (job, model) = make()?;
-        if jobs.len() >= MOST_JOBS {
-            jobs.clear();
+        let kept = Arc::clone(&self.kept);
+        let asked = Arc::new(Asked::new(job, model, events, kept));
+        if key.len() <= LARGE {
+            if jobs.len() >= MOST_JOBS {
+                jobs.clear();
+                self.kept.store(0, Ordering::Relaxed);
+            }
+            jobs.insert(key.into(), Arc::clone(&asked));
         }
-        let asked = Arc::new(Asked::new(job, model));
-        jobs.insert(key.into(), Arc::clone(&asked));
         Ok(asked)
     }
 }
 
 impl Asked {
     /// A job without answers yet.
-    pub fn new(job: Job, model: Option<ModelName>) -> Self {
+    fn new(job: Job, model: Option<ModelName>, events: u64, kept: Arc<AtomicUsize>) -> Self {
         let served = matches!(job.strategy, Strategy::ParameterServer(_));
         Self {
-            ordered: served || !matches!(job.batch, Batch::PerWorker(_)),
+            ordered: served
+                || job.strategy == Strategy::Single
+                || !matches!(job.batch, Batch::PerWorker(_)),
             served,
             job,
             model,
+            events,
             answers: HashMap::default(),
+            kept,
         }
     }
 
@@ -127,7 +147,8 @@ impl Asked {
             workers,
         )?;
         let known = Arc::new(self.work_out(snapshot, nodes, &placement)?);
-        if answers.len() >= MOST_ANSWERS {
+        if self.kept.fetch_add(1, Ordering::Relaxed) >= MOST_ANSWERS {
+            self.kept.fetch_sub(answers.len(), Ordering::Relaxed);
             answers.clear();
         }
         answers.insert(key.as_slice().into(), Arc::clone(&known));
@@ -148,17 +169,22 @@ impl Asked {
                 model: self.model,
                 baseline: None,
                 calibration: &snapshot.calibration,
-                simulation_events: None,
+                simulation_events: Some(self.events),
             },
             placement,
         )?;
-        let kind_of = |&node: &usize| snapshot.kinds[node];
+        let stands = |node: u32| Stands {
+            place: nodes.iter().position(|&n| n == node).unwrap_or(0),
+            kind: snapshot.kinds[node as usize],
+        };
         let baseline = snapshot.find(&answered.prediction.baseline.node);
         Ok(Known {
-            class_kinds: answered.class_nodes.iter().map(kind_of).collect(),
-            baseline_kind: baseline.map_or(u32::MAX, |i| snapshot.kinds[i as usize]),
-            nodes: nodes.into(),
-            servers: placement.servers.iter().map(|&s| s as u32).collect(),
+            classes: answered
+                .class_nodes
+                .iter()
+                .map(|&node| stands(node as u32))
+                .collect(),
+            baseline: stands(baseline.or(nodes.first().copied()).unwrap_or(0)),
             answered,
         })
     }
@@ -172,48 +198,45 @@ impl Asked {
     ) -> Result<Prediction, PredictError> {
         let mut key = Vec::with_capacity(nodes.len() + 4);
         let known = self.answer(snapshot, nodes, workers, &mut key)?;
-        let placement = Placement::of_nodes(
-            &self.job,
-            &snapshot.cluster,
-            nodes,
-            &snapshot.servers,
-            workers,
-        )?;
+        // Where the servers stand matters to their names alone.
+        let servers: Vec<u32> = if self.served {
+            let (job, cluster) = (&self.job, &snapshot.cluster);
+            let placement = Placement::of_nodes(job, cluster, nodes, &snapshot.servers, workers)?;
+            placement.servers.iter().map(|&s| s as u32).collect()
+        } else {
+            Vec::new()
+        };
         let cluster = &snapshot.cluster;
         let node = |i: u32| &*cluster.nodes[i as usize];
-        let first = |kind: u32| {
-            let of_kind = |i: &&u32| snapshot.kinds[**i as usize] == kind;
-            nodes.iter().find(of_kind).copied()
+        let exact = self.ordered || workers.is_some();
+        let of = |stands: Stands| {
+            let of_kind = |i: &&u32| snapshot.kinds[**i as usize] == stands.kind;
+            let found = if exact {
+                nodes.get(stands.place)
+            } else {
+                nodes.iter().find(of_kind)
+            };
+            node(found.or(nodes.first()).copied().unwrap_or(0))
         };
         let mut prediction = known.answered.prediction.clone();
-        let servers: Vec<u32> = placement.servers.iter().map(|&s| s as u32).collect();
-        if *known.nodes != *nodes || *known.servers != *servers {
-            if let Some(baseline) = first(known.baseline_kind) {
-                prediction.baseline.node.clone_from(&node(baseline).name);
-            }
-            let of_class = |class: usize| {
-                let found = known.class_kinds.get(class).and_then(|k| first(*k));
-                node(found.or(nodes.first().copied()).unwrap_or(0))
-            };
-            prediction.bottleneck = words(&prediction.step, &of_class, &|server| {
-                servers.get(server).map(|&i| node(i))
-            });
+        prediction
+            .baseline
+            .node
+            .clone_from(&of(known.baseline).name);
+        prediction.bottleneck = words(
+            &prediction.step,
+            &|class| of(known.classes.get(class).copied().unwrap_or(known.baseline)),
+            &|server| servers.get(server).map(|&i| node(i)),
+        );
+        let odd = |i: &u32| !node(*i).warnings.is_empty() || node(*i).unusable.is_some();
+        if !cluster.warnings.is_empty() || nodes.iter().chain(&servers).any(odd) {
+            let placement =
+                Placement::of_nodes(&self.job, cluster, nodes, &snapshot.servers, workers)?;
+            let mut warnings = cluster.warnings.clone();
+            warn_of_nodes(cluster, &placement, &mut warnings);
+            warnings.append(&mut prediction.warnings);
+            prediction.warnings = warnings;
         }
-        let mut warnings = cluster.warnings.clone();
-        warn_of_nodes(cluster, &placement, &mut warnings);
-        warnings.append(&mut prediction.warnings);
-        prediction.warnings = warnings;
         Ok(prediction)
-    }
-}
-
-/// A bottleneck's kind, as the protocol numbers them.
-pub const fn limit_of(bottleneck: &Bottleneck) -> i32 {
-    match bottleneck {
-        Bottleneck::Compute { .. } => 1,
-        Bottleneck::ServerLink { .. } => 2,
-        Bottleneck::WorkerLink { .. } => 3,
-        Bottleneck::AllReduce { .. } => 4,
-        Bottleneck::ServerUpdate { .. } => 5,
     }
 }

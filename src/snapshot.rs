@@ -60,6 +60,7 @@ impl Snapshots {
         let mut answers = answers;
         if self.next_kind > MOST_KINDS {
             self.kinds.clear();
+            self.next_kind = 0;
             answers = None;
         }
         if self.names.len() > 2 * cluster.nodes.len() + 1000 {

@@ -431,7 +431,7 @@ pub(super) struct ServeArgs {
 
     /// Client certificates of this name (common name, DNS or URI) may report
     /// steps and change the calibration.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "tls_client_ca")]
     pub(super) allow_name: Vec<String>,
 
     /// Bearer tokens that may do the same, one a line; read at every use.
@@ -443,7 +443,7 @@ pub(super) struct ServeArgs {
     pub(super) protect_reading: bool,
 
     /// Largest message in MiB.
-    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = within::<1, 1024>)]
     pub(super) max_message_mib: usize,
 
     /// Most nodes of one set.
@@ -463,23 +463,23 @@ pub(super) struct ServeArgs {
     pub(super) max_simulation_events: u64,
 
     /// Most calls at a time; more are refused at once.
-    #[arg(long, value_name = "N", default_value_t = 1024)]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = within::<1, 1_000_000>)]
     pub(super) max_concurrent_calls: usize,
 
     /// Most plans and simulations at a time.
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = within::<1, 1024>)]
     pub(super) max_concurrent_plans: usize,
 
     /// Most workers of a curve.
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub(super) max_curve_workers: usize,
 
-    /// Longest time of any call.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    /// Longest time of a call that is no stream.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) max_call_seconds: u64,
 
     /// How long calls may take to end after SIGTERM.
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=3600))]
     pub(super) drain_seconds: u64,
 
     /// Log lines as text or JSON.
@@ -494,4 +494,12 @@ pub(super) enum LogFormat {
     Text,
     /// For machines.
     Json,
+}
+
+/// A whole number between two bounds.
+fn within<const LEAST: usize, const MOST: usize>(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|n| (LEAST..=MOST).contains(n))
+        .ok_or_else(|| format!("expected a number from {LEAST} to {MOST}"))
 }

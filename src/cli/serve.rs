@@ -17,7 +17,7 @@ pub(super) fn run(args: ServeArgs) -> Result<(), Failure> {
     };
     let example = args.cluster.is_none() && !args.kube;
     let source = if args.kube {
-        Source::Kubernetes { defaults, links }
+        Source::Kubernetes
     } else {
         let mut cluster = match &args.cluster {
             Some(path) => files::read_cluster(path, &defaults)?,
@@ -57,6 +57,7 @@ pub(super) fn run(args: ServeArgs) -> Result<(), Failure> {
         tls,
         source,
         calibration,
+        assumed: (defaults, links),
         limits: Limits {
             message_bytes: args.max_message_mib << 20,
             nodes: args.max_nodes,
@@ -96,17 +97,11 @@ pub(super) fn run(args: ServeArgs) -> Result<(), Failure> {
 
 /// How to call it, for whoever started it by hand.
 fn announce(address: &str, metrics: &str, tls: bool, example: bool) {
-    let scheme = if tls {
-        "https"
-    } else {
-        "http --http2-prior-knowledge"
-    };
     let (plain, url) = if tls {
         ("", format!("https://{address}"))
     } else {
         ("--http2-prior-knowledge ", format!("http://{address}"))
     };
-    let _ = scheme;
     let what = if example {
         "the built-in example"
     } else {

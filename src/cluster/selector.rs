@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn node() -> Node {
-        let labels = [("gpu", "a100"), ("zone", "a"), ("fast", "")];
+        let labels = [("fast", ""), ("gpu", "a100"), ("zone", "a")];
         Node {
             labels: labels
                 .iter()

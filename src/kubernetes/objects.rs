@@ -106,9 +106,10 @@ struct PodSpec {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Container {
     resources: Resources,
+    restart_policy: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -124,7 +125,8 @@ struct PodStatus {
     phase: Option<String>,
 }
 
-/// Resources that are accelerators; parts of one hold it like the whole.
+/// Resources that are whole accelerators. Nodes cut into MIG slices take no
+/// work, so that slices need not be counted.
 const ACCELERATORS: [&str; 4] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
@@ -175,13 +177,16 @@ impl PodResource {
             .iter()
             .map(Container::accelerators)
             .sum();
-        let starting = self
+        // Sidecars run on; other init containers are over by then.
+        let (sidecars, starting): (Vec<&Container>, Vec<&Container>) = self
             .spec
             .init_containers
             .iter()
             .flatten()
-            .map(Container::accelerators);
-        let accelerators = running.max(starting.max().unwrap_or(0));
+            .partition(|c| c.restart_policy.as_deref() == Some("Always"));
+        let beside: u32 = sidecars.iter().map(|c| c.accelerators()).sum();
+        let first = starting.iter().map(|c| c.accelerators()).max();
+        let accelerators = beside + running.max(first.unwrap_or(0));
         (accelerators > 0).then_some(Holding { node, accelerators })
     }
 }

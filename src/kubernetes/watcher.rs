@@ -87,6 +87,14 @@ pub(super) struct Watcher<K> {
     wait: Option<Duration>,
 }
 
+/// A server that does not answer at all is given up after this.
+const SILENCE: Duration = Duration::from_secs(30);
+
+async fn patiently<T>(call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    let silent = |_| kube::Error::Service(format!("no answer within {SILENCE:?}").into());
+    tokio::time::timeout(SILENCE, call).await.map_err(silent)?
+}
+
 /// A watch that ends sooner than this is not opened again at once.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -156,7 +164,8 @@ where
             };
             return Ok(Some(Seen::Begin));
         }
-        match self.api.watch(&self.params().initial_events(), "0").await {
+        let params = self.params().initial_events();
+        match patiently(self.api.watch(&params, "0")).await {
             Ok(stream) => {
                 self.state = State::Watch {
                     version: None,
@@ -195,7 +204,7 @@ where
         }
         let mut params = ListParams::default().limit(self.page);
         params.continue_token = token;
-        match self.api.list(&params).await {
+        match patiently(self.api.list(&params)).await {
             Ok(list) => {
                 self.state = State::Page {
                     token: list.metadata.continue_.filter(|t| !t.is_empty()),
@@ -209,7 +218,7 @@ where
     }
 
     async fn resume(&mut self, version: String) -> Result<Option<Seen<K>>, kube::Error> {
-        match self.api.watch(&self.params(), &version).await {
+        match patiently(self.api.watch(&self.params(), &version)).await {
             Ok(stream) => {
                 self.state = State::Watch {
                     version: Some(version),
@@ -220,7 +229,8 @@ where
                 Ok(Some(Seen::Alive))
             }
             Err(error) => {
-                if why(&error) != Why::Gone {
+                // What was missed while it was forbidden is not made up.
+                if !matches!(why(&error), Why::Gone | Why::Forbidden) {
                     self.state = State::Resume { version };
                 }
                 self.fail(error).map(Some)
@@ -286,10 +296,13 @@ where
                             self.backoff.reset();
                         }
                     }
-                    // It ended within the list: an old server that does not
-                    // stream them, or one that went away.
+                    // It ended within the list. A server that does not know
+                    // streamed lists goes on to the timeout; another was cut.
                     _ => {
-                        self.streaming = false;
+                        let whole = Duration::from_secs(u64::from(self.timeout));
+                        if opened.elapsed() + 2 * SOON >= whole {
+                            self.streaming = false;
+                        }
                         self.wait = Some(self.backoff.wait());
                     }
                 }

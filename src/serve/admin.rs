@@ -16,12 +16,13 @@ pub(crate) fn pages(state: Arc<State>) -> Router {
         .route(
             "/readyz",
             get(move || {
-                let ready = ready.is_synced();
+                let ready = ready.is_ready();
                 async move {
                     if ready {
                         (StatusCode::OK, "ok\n")
                     } else {
-                        let why = "the inventory has not been read in full yet\n";
+                        let why =
+                            "the inventory has not been read in full yet, or it is draining\n";
                         (StatusCode::SERVICE_UNAVAILABLE, why)
                     }
                 }

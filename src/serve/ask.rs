@@ -4,7 +4,7 @@
 use super::convert::{PROFILE, job_tree, nodes_tree};
 use super::state::State;
 use super::status::{bad_fields, over_limit, violations, with_reason};
-use crate::cluster::{Cluster, ClusterFile, Defaults, Selector};
+use crate::cluster::{Cluster, ClusterFile, Selector};
 use crate::input::near;
 use crate::job::{Job, JobFile};
 use crate::model::{ModelName, PredictError};
@@ -55,10 +55,13 @@ pub(super) fn asked(
     if message.encode(&mut key).is_err() {
         return Err(Status::internal("the job cannot be encoded"));
     }
-    let made = snapshot.answers.asked(&key, || {
+    let events = state.limits.simulation_events;
+    let made = snapshot.answers.asked(&key, events, || {
         check_layers(state, message)?;
         let model = read_model(model, wrong);
         let job = read_job(message, wrong);
+        let layers = job.as_ref().map_or(0, |j| j.workload.layers.len());
+        within_layers(state, layers)?;
         Ok::<_, Failed>((job.ok_or(Failed::Fields)?, model.ok_or(Failed::Fields)?))
     });
     match made {
@@ -80,18 +83,24 @@ impl From<Status> for Failed {
 }
 
 fn check_layers(state: &State, job: &v1::Job) -> Result<(), Status> {
-    let workload = job.workload.as_ref().and_then(|w| w.description.as_ref());
-    let limit = state.limits.layers;
-    match workload {
-        Some(v1::workload::Description::Layers(l)) if l.layers.len() > limit => Err(over_limit(
-            "TOO_MANY_LAYERS",
-            "layers",
-            l.layers.len(),
-            limit,
-            "--max-layers",
-        )),
+    match job.workload.as_ref().and_then(|w| w.description.as_ref()) {
+        Some(v1::workload::Description::Layers(l)) => within_layers(state, l.layers.len()),
         _ => Ok(()),
     }
+}
+
+fn within_layers(state: &State, layers: usize) -> Result<(), Status> {
+    let limit = state.limits.layers;
+    if layers > limit {
+        return Err(over_limit(
+            "TOO_MANY_LAYERS",
+            "layers",
+            layers,
+            limit,
+            "--max-layers",
+        ));
+    }
+    Ok(())
 }
 
 /// The model of a name, or the strategy's own for an empty one.
@@ -149,6 +158,9 @@ fn read_job(message: &v1::Job, wrong: &mut Wrong) -> Option<Job> {
         .ok()
 }
 
+/// Workers that a caller may bring for each node of the limit.
+const WORKERS_A_NODE: u64 = 8;
+
 /// Nodes that a request is about.
 pub(super) enum Nodes {
     /// Of the inventory, by index.
@@ -195,11 +207,33 @@ pub(super) fn nodes(
             name: "nodes",
             text: "",
         };
-        let read = file.read_tree(&nodes_tree(&set.nodes), &Defaults::default());
+        let workers = set
+            .nodes
+            .iter()
+            .map(|n| u64::from(n.accelerator_count.max(1)));
+        let (workers, most) = (workers.sum::<u64>(), limit as u64 * WORKERS_A_NODE);
+        if workers > most {
+            let (found, limit) = (workers as usize, most as usize);
+            return Err(over_limit(
+                "TOO_MANY_WORKERS",
+                "workers",
+                found,
+                limit,
+                "--max-nodes",
+            ));
+        }
+        let read = file.read_tree(&nodes_tree(&set.nodes), &state.defaults);
         return Ok(read
             .inspect_err(|problems| wrong.0.extend(violations(key, problems)))
             .ok()
-            .map(|cluster| Nodes::Own(Box::new(cluster))));
+            .map(|mut cluster| {
+                cluster.links = state.links;
+                Nodes::Own(Box::new(cluster))
+            }));
+    }
+    if !state.is_synced() {
+        let why = "the inventory has not been read in full yet; try again";
+        return Err(with_reason(Code::Unavailable, "NOT_SYNCED", why));
     }
     if !set.names.is_empty() {
         let mut found = Vec::with_capacity(set.names.len());
@@ -249,14 +283,22 @@ pub(super) fn find_all(
     found: &mut Vec<u32>,
     bad: &mut dyn FnMut(usize, String),
 ) -> bool {
+    /// Unknown names that get a hint.
+    const HINTS: usize = 3;
     found.clear();
-    let mut complete = true;
+    let (mut complete, mut unknown_names) = (true, 0);
     for (i, name) in names.iter().enumerate() {
         match snapshot.find(name) {
             Some(index) => found.push(index),
             None => {
                 complete = false;
-                bad(i, unknown(snapshot, name));
+                unknown_names += 1;
+                // Looking for near names takes time: a few show the way.
+                if unknown_names <= HINTS {
+                    bad(i, unknown(snapshot, name));
+                } else {
+                    bad(i, format!("no node named `{name}`"));
+                }
             }
         }
     }
@@ -326,5 +368,15 @@ pub(super) fn no_plan(error: &PlanError) -> Status {
             with_reason(Code::FailedPrecondition, "NO_SUCH_PLAN", error.to_string())
         }
         _ => bad_fields(vec![("job".into(), error.to_string())]),
+    }
+}
+
+/// Simulations are asked for one at a time, where they hold up nobody.
+pub(super) fn no_simulation(asked: &Asked, wrong: &mut Wrong) {
+    if asked.model == Some(ModelName::Simulation) {
+        wrong.add(
+            "model",
+            "`simulation` answers Predict; here a closed form is asked",
+        );
     }
 }

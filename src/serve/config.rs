@@ -13,12 +13,7 @@ pub(crate) enum Source {
     /// A file, or the built-in example.
     Cluster(Box<Cluster>),
     /// The API server of the kubeconfig or of the pod.
-    Kubernetes {
-        /// What to assume of nodes that do not say.
-        defaults: Defaults,
-        /// What the links between places carry.
-        links: Links,
-    },
+    Kubernetes,
 }
 
 /// What one call may ask for.
@@ -52,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) source: Source,
     pub(crate) calibration: Calibration,
+    /// What to assume of nodes that do not say, and of the links between them.
+    pub(crate) assumed: (Defaults, Links),
     pub(crate) limits: Limits,
     pub(crate) access: Access,
     pub(crate) drain: Duration,

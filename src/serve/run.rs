@@ -148,16 +148,24 @@ pub(crate) async fn run(config: Config, announce: impl FnOnce(&Started)) -> Resu
         tls,
         source,
         calibration,
+        assumed,
         limits,
         access,
         drain,
     } = config;
     let (cluster, watched) = match source {
         Source::Cluster(cluster) => (*cluster, None),
-        Source::Kubernetes { defaults, links } => (Cluster::default(), Some((defaults, links))),
+        Source::Kubernetes => (Cluster::default(), Some(assumed)),
     };
     let synced = watched.is_none();
-    let state = State::new(cluster, calibration, synced, limits, Metrics::new()?);
+    let state = State::new(
+        cluster,
+        calibration,
+        synced,
+        assumed,
+        limits,
+        Metrics::new()?,
+    );
     let (service, health) = service(&state, access)?;
     let server = Server::new(
         service,
@@ -200,11 +208,18 @@ pub(crate) async fn run(config: Config, announce: impl FnOnce(&Started)) -> Resu
     announce(&started);
     stopped().await?;
     tracing::info!(seconds = drain.as_secs(), "draining");
-    health
-        .set_service_status("", tonic_health::ServingStatus::NotServing)
-        .await;
-    if !server.drain(drain).await {
-        tracing::warn!("some calls were cut when the time to drain was up");
+    state.draining.send_replace(true);
+    for service in SERVICES {
+        health
+            .set_service_status(service, tonic_health::ServingStatus::NotServing)
+            .await;
+    }
+    tokio::select! {
+        clean = server.drain(drain) => if !clean {
+            tracing::warn!("some calls were cut when the time to drain was up");
+        },
+        // Who asks twice does not want to wait.
+        again = stopped() => again?,
     }
     if let Some(path) = uds {
         let _ = std::fs::remove_file(path);
@@ -220,15 +235,17 @@ pub(crate) struct Started {
     pub(crate) tls: bool,
 }
 
+/// What health is asked about.
+const SERVICES: [&str; 5] = [
+    "",
+    "stepcast.v1.Predictor",
+    "stepcast.v1.Inventory",
+    "stepcast.v1.Observations",
+    "stepcast.v1.Calibration",
+];
+
 /// Health follows the inventory: serving once it is read in full.
 async fn report_health(health: &HealthReporter, state: &Arc<State>) {
-    const SERVICES: [&str; 5] = [
-        "",
-        "stepcast.v1.Predictor",
-        "stepcast.v1.Inventory",
-        "stepcast.v1.Observations",
-        "stepcast.v1.Calibration",
-    ];
     let set = |serving: bool| {
         let health = health.clone();
         async move {
@@ -261,11 +278,20 @@ async fn report_health(health: &HealthReporter, state: &Arc<State>) {
 /// not.
 fn bind_socket(path: &std::path::Path) -> Result<UnixListener, Failure> {
     let wrong = |error: std::io::Error| format!("--uds {}: {error}", path.display());
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err(format!("--uds {}: another server listens there", path.display()).into());
-    }
-    if path.exists() {
-        std::fs::remove_file(path).map_err(wrong)?;
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => {
+            let text = format!("--uds {}: another server listens there", path.display());
+            return Err(text.into());
+        }
+        // Nobody listens: a dead server's socket goes, anything else stays.
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            use std::os::unix::fs::FileTypeExt;
+            let found = std::fs::symlink_metadata(path).map_err(wrong)?;
+            if found.file_type().is_socket() {
+                std::fs::remove_file(path).map_err(wrong)?;
+            }
+        }
+        Err(_) => {}
     }
     Ok(UnixListener::bind(path).map_err(wrong)?)
 }

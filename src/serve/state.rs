@@ -4,13 +4,16 @@
 use super::config::Limits;
 use super::metrics::Metrics;
 use crate::calibration::Calibration;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Defaults, Links};
 use crate::snapshot::{Snapshot, Snapshots};
 use arc_swap::ArcSwap;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, watch};
+
+/// The name of the calibration that the program came with.
+pub(crate) const SHIPPED: &str = "shipped";
 
 /// Calibrations that can be put in force again.
 const MOST_VERSIONS: usize = 20;
@@ -27,8 +30,20 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
     /// Plans and simulations at a time.
     pub(crate) heavy: Arc<Semaphore>,
+    /// Watches of nodes at a time.
+    pub(crate) watches: Arc<Semaphore>,
+    /// What to assume of nodes that callers bring, and of the links.
+    pub(crate) defaults: Defaults,
+    pub(crate) links: Links,
+    /// Whether the server is on its way out.
+    pub(crate) draining: watch::Sender<bool>,
     synced: AtomicBool,
+    in_touch: AtomicBool,
+    imports: AtomicU64,
 }
+
+/// Watches of nodes at a time.
+const WATCHES: usize = 256;
 
 /// Makes snapshots, one at a time.
 struct Publisher {
@@ -41,6 +56,7 @@ impl State {
         cluster: Cluster,
         calibration: Calibration,
         synced: bool,
+        (defaults, links): (Defaults, Links),
         limits: Limits,
         metrics: Metrics,
     ) -> Arc<Self> {
@@ -58,9 +74,15 @@ impl State {
             }),
             published: watch::Sender::new(0),
             heavy: Arc::new(Semaphore::new(limits.concurrent_plans)),
+            watches: Arc::new(Semaphore::new(WATCHES)),
+            defaults,
+            links,
+            draining: watch::Sender::new(false),
             metrics,
             limits,
             synced: AtomicBool::new(synced),
+            in_touch: AtomicBool::new(synced),
+            imports: AtomicU64::new(0),
         })
     }
 
@@ -75,9 +97,34 @@ impl State {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// All nodes have been seen.
-    pub(crate) fn set_synced(&self) {
+    /// Whether the source of nodes is in touch.
+    pub(crate) fn is_in_touch(&self) -> bool {
+        self.in_touch.load(Ordering::Relaxed)
+    }
+
+    /// The source of nodes is in touch, or not.
+    pub(crate) fn set_in_touch(&self, in_touch: bool) {
+        self.in_touch.store(in_touch, Ordering::Relaxed);
+        self.metrics.synced(in_touch);
+    }
+
+    /// Whether it takes new work: all nodes seen once, and not on its way out.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_synced() && !*self.draining.borrow()
+    }
+
+    /// Puts the first whole cluster in place, or one that was listed anew.
+    pub(crate) fn publish_first(&self, cluster: Cluster) {
+        self.publish_cluster(cluster);
         self.synced.store(true, Ordering::Release);
+        // Those who waited for it look again.
+        self.published.send_modify(|count| *count += 1);
+    }
+
+    /// A version that no import had before.
+    pub(crate) fn new_version(&self) -> String {
+        let number = self.imports.fetch_add(1, Ordering::Relaxed) + 1;
+        format!("imported-{number}")
     }
 
     fn publisher(&self) -> MutexGuard<'_, Publisher> {
@@ -118,7 +165,7 @@ impl State {
     pub(crate) fn rollback(&self, version: &str) -> Option<String> {
         let mut publisher = self.publisher();
         let wanted = |c: &Arc<Calibration>| {
-            version.is_empty() || c.version.as_deref().unwrap_or_default() == version
+            version.is_empty() || c.version.as_deref().unwrap_or(SHIPPED) == version
         };
         let place = publisher.versions.iter().position(wanted)?;
         let found = publisher.versions.remove(place)?;
@@ -139,7 +186,14 @@ impl State {
     /// Versions that can be put in force again, the latest first.
     pub(crate) fn versions(&self) -> Vec<String> {
         let publisher = self.publisher();
-        let version = |c: &Arc<Calibration>| c.version.clone().unwrap_or_default();
+        let version = |c: &Arc<Calibration>| c.version.clone().unwrap_or_else(|| SHIPPED.into());
         publisher.versions.iter().map(version).collect()
+    }
+}
+
+/// Waits until the server is on its way out.
+pub(crate) async fn told(draining: &mut watch::Receiver<bool>) {
+    if draining.wait_for(|draining| *draining).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }

@@ -60,15 +60,44 @@ pub(crate) fn too_late() -> Status {
     Status::deadline_exceeded("the deadline passed before there was an answer")
 }
 
-/// Fields that are wrong, all of them.
+/// The server is on its way out.
+pub(crate) fn leaving() -> Status {
+    Status::unavailable("the server is shutting down; ask another, or again")
+}
+
+/// Fields that one answer names, and characters on each: clients take no more
+/// than 8 KiB of a status.
+const MOST_FIELDS: usize = 12;
+const MOST_WORDS: usize = 160;
+
+fn shortened(mut text: String) -> String {
+    if text.chars().count() > MOST_WORDS {
+        text = text.chars().take(MOST_WORDS).collect();
+        text.push('…');
+    }
+    text
+}
+
+/// Fields that are wrong, all of them; of very many the first.
 pub(crate) fn bad_fields(violations: Vec<(String, String)>) -> Status {
+    let count = violations.len();
+    let mut violations: Vec<(String, String)> = violations
+        .into_iter()
+        .take(MOST_FIELDS)
+        .map(|(field, why)| (shortened(field), shortened(why)))
+        .collect();
     let message = match violations.as_slice() {
         [(field, why)] => format!("{field}: {why}"),
         many => {
             let fields: Vec<&str> = many.iter().map(|v| v.0.as_str()).collect();
-            format!("{} fields are wrong: {}", many.len(), fields.join(", "))
+            let more = if count > many.len() { ", …" } else { "" };
+            format!("{count} fields are wrong: {}{more}", fields.join(", "))
         }
     };
+    if count > violations.len() {
+        let rest = count - violations.len();
+        violations.push(("…".into(), format!("and {rest} more like these")));
+    }
     let violations: Vec<FieldViolation> = violations
         .into_iter()
         .map(|(field, why)| FieldViolation::new(field, why))

@@ -7,7 +7,7 @@ use super::metrics::Metrics;
 use super::run::service;
 use super::state::State;
 use crate::calibration::Calibration;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Defaults, Links};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,14 @@ impl Sidecar {
         let metrics = Metrics::new().expect("metrics");
         let calibration = Calibration::shipped().clone();
         Self {
-            state: State::new(cluster, calibration, true, LIMITS, metrics),
+            state: State::new(
+                cluster,
+                calibration,
+                true,
+                (Defaults::default(), Links::default()),
+                LIMITS,
+                metrics,
+            ),
         }
     }
 

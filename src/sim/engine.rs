@@ -217,6 +217,9 @@ impl<'a, W: Watch> Engine<'a, W> {
         for worker in 0..self.work.len() as u32 {
             self.begin_step(worker);
         }
+        for network in &mut self.networks {
+            network.settle(self.now, &mut self.timers);
+        }
         let mut look = PATIENCE.min(limits.events);
         while !self.pace.finished() {
             let Some((moment, slot)) = self.timers.first() else {
@@ -228,6 +231,9 @@ impl<'a, W: Watch> Engine<'a, W> {
             self.now = moment;
             self.events += 1;
             self.event(slot);
+            for network in &mut self.networks {
+                network.settle(self.now, &mut self.timers);
+            }
             if W::WATCHES {
                 for network in &self.networks {
                     self.watch.moment(self.now, network);

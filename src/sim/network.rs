@@ -76,6 +76,8 @@ pub struct Network {
     active: Vec<u32>,
     /// Whether every hub shares its pipe equally.
     equal: bool,
+    /// Whether shares are to be found anew before time goes on.
+    unsettled: bool,
     /// What the hubs' shares may add up to before a worker's NIC binds.
     room: f64,
     /// The largest weight that was seen.
@@ -144,6 +146,7 @@ impl Network {
             base,
             active: Vec::with_capacity(routes.len()),
             equal: true,
+            unsettled: false,
             room: room * (1.0 + 1e-12),
             heaviest: 1.0,
             filling: Filling {
@@ -188,7 +191,7 @@ impl Network {
         self.hubs[hub].active += 1;
         self.hubs[hub].weight += weight;
         if self.shares_equal() {
-            self.share_equally(now, timers);
+            self.share_equally(flow, now, timers);
             self.retime_hub(hub, now, |h| {
                 let through = h.clock.given + bytes / weight;
                 h.flows.set(flow, through);
@@ -203,7 +206,7 @@ impl Network {
                 at: now,
             };
             self.flows[index].through = bytes;
-            self.fill(now, timers);
+            self.unsettled = true;
         }
     }
 
@@ -247,15 +250,27 @@ impl Network {
                 self.time_hub(hub, timers);
             } else {
                 self.share_one_by_one(now, timers);
-                self.fill(now, timers);
+                self.unsettled = true;
             }
         } else {
             timers.clear(self.base + flow);
             self.flows[index].clock.rate = 0.0;
             self.leave(flow);
             if self.shares_equal() {
-                self.share_equally(now, timers);
+                self.share_equally(IDLE, now, timers);
             } else {
+                self.unsettled = true;
+            }
+        }
+    }
+
+    /// Finds the shares anew where flows began or ended. Everything that
+    /// happens at one moment is settled together.
+    #[inline]
+    pub fn settle(&mut self, now: f64, timers: &mut Heap) {
+        if self.unsettled {
+            self.unsettled = false;
+            if !self.equal {
                 self.fill(now, timers);
             }
         }
@@ -306,8 +321,8 @@ impl Network {
         }
     }
 
-    /// From rates of their own to one clock a hub.
-    fn share_equally(&mut self, now: f64, timers: &mut Heap) {
+    /// From rates of their own to one clock a hub; the newcomer has neither.
+    fn share_equally(&mut self, newcomer: u32, now: f64, timers: &mut Heap) {
         if self.equal {
             return;
         }
@@ -319,14 +334,15 @@ impl Network {
             };
         }
         for &flow in &self.active {
+            if flow == newcomer {
+                continue;
+            }
             let f = &mut self.flows[flow as usize];
             f.clock.advance(now);
-            if f.clock.rate > 0.0 {
-                timers.clear(self.base + flow);
-                let left = (f.through - f.clock.given).max(0.0);
-                self.hubs[f.hub as usize].flows.set(flow, left / f.weight);
-                f.clock.rate = 0.0;
-            }
+            timers.clear(self.base + flow);
+            let left = (f.through - f.clock.given).max(0.0);
+            self.hubs[f.hub as usize].flows.set(flow, left / f.weight);
+            f.clock.rate = 0.0;
         }
         for hub in 0..self.hubs.len() {
             self.retime_hub(hub, now, |_| {});

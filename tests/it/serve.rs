@@ -564,6 +564,105 @@ async fn changes_need_an_identity_and_refusals_are_counted() {
     ));
 }
 
+/// What was remembered of one state of the nodes says nothing wrong in the
+/// next, and the order counts where it counts.
+#[tokio::test]
+async fn remembered_answers_keep_to_their_nodes() {
+    let text = |names: &[&str]| {
+        names.iter().fold(String::from("nodes:\n"), |text, name| {
+            let device = if name.starts_with("fast") {
+                "NVIDIA-H200"
+            } else {
+                "Tesla-T4"
+            };
+            text + &format!("- {{name: {name}, accelerators: {{type: {device}}}, nic_gbps: 10}}\n")
+        })
+    };
+    let sidecar = Sidecar::new(cluster(&text(&["b", "c", "fast"])));
+    let mut client = PredictorClient::new(connect(&sidecar).await);
+    let mut ask = async |strategy: v1::strategy::Kind, names: &[&str]| {
+        let request = v1::PredictRequest {
+            job: Some(v1::Job {
+                strategy: Some(v1::Strategy {
+                    kind: Some(strategy),
+                }),
+                ..job()
+            }),
+            nodes: Some(set(names)),
+            ..v1::PredictRequest::default()
+        };
+        let answer = client.predict(request).await.expect("an answer");
+        answer.into_inner().prediction.expect("a prediction")
+    };
+    let single = || v1::strategy::Kind::Single(v1::Single {});
+    let all = || v1::strategy::Kind::AllReduce(v1::AllReduce::default());
+    let slow = ask(single(), &["b", "fast"]).await;
+    let fast = ask(single(), &["fast", "b"]).await;
+    assert!(
+        fast.iteration_time_seconds < slow.iteration_time_seconds / 2.0,
+        "the first counts"
+    );
+    let before = ask(all(), &["b"]).await;
+    assert!(before.bottleneck.contains("on b "), "{}", before.bottleneck);
+    // Another node comes first now: indices mean others.
+    sidecar.publish(cluster(&text(&["a", "b", "c", "fast"])));
+    let after = ask(all(), &["a"]).await;
+    assert!(after.bottleneck.contains("on a "), "{}", after.bottleneck);
+    assert_eq!(after.baseline.expect("a baseline").node, "a");
+}
+
+#[tokio::test]
+async fn what_holds_others_up_is_refused() {
+    let sidecar = Sidecar::new(cluster(NODES));
+    let mut client = PredictorClient::new(connect(&sidecar).await);
+    let ps = v1::Job {
+        file: "{workload: alexnet, batch_size: 8, strategy: {parameter_server: {sync: asp}}}"
+            .into(),
+        ..v1::Job::default()
+    };
+    let request = v1::PredictBatchRequest {
+        job: Some(ps),
+        sets: vec![set(&["a-0"])],
+        model: "simulation".into(),
+    };
+    let status = client
+        .predict_batch(request)
+        .await
+        .expect_err("one at a time");
+    assert_eq!(fields(&status), ["model"]);
+    let node = |i: u32| v1::Node {
+        name: format!("n{i}"),
+        accelerator_type: "NVIDIA-L4".into(),
+        accelerator_count: 1024,
+        nic_gbps: 10.0,
+        ..v1::Node::default()
+    };
+    let request = v1::PredictRequest {
+        job: Some(job()),
+        nodes: Some(v1::NodeSet {
+            nodes: (0..200).map(node).collect(),
+            ..v1::NodeSet::default()
+        }),
+        ..v1::PredictRequest::default()
+    };
+    let status = client.predict(request).await.expect_err("too many workers");
+    assert_eq!(reason(&status), "TOO_MANY_WORKERS");
+    // A hundred unknown names fit into what clients take of a status.
+    let names: Vec<String> = (0..100).map(|i| format!("unknown-{i}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let request = v1::PredictRequest {
+        job: Some(job()),
+        nodes: Some(set(&names)),
+        ..v1::PredictRequest::default()
+    };
+    let status = client.predict(request).await.expect_err("unknown");
+    assert!(
+        status.message().starts_with("100 fields are wrong"),
+        "{status}"
+    );
+    assert!(status.details().len() + status.message().len() < 5000);
+}
+
 /// Any number, now and then one that makes sense.
 fn any_number() -> impl Strategy<Value = f64> {
     prop_oneof![any::<f64>(), 0.5f64..64.0, 0.5f64..64.0]

@@ -137,6 +137,7 @@ fn rates(workers: usize, active: &[(usize, usize)], nic: f64) -> Vec<f64> {
     for &(w, s) in active {
         network.begin((w * servers + s) as u32, 1e9, 1.0, 0.0, &mut timers);
     }
+    network.settle(0.0, &mut timers);
     network.rates().map(|(_, rate)| rate).collect()
 }
 

@@ -49,8 +49,7 @@ impl Calibration for Handlers {
             .and_then(|c| c.check().map(|()| c))
             .map_err(|why| bad_fields(vec![("file".into(), why)]))?;
         if calibration.version.as_deref().is_none_or(str::is_empty) {
-            let earlier = self.state.versions().len();
-            calibration.version = Some(format!("imported-{}", earlier + 1));
+            calibration.version = Some(self.state.new_version());
         }
         let version = calibration.version.clone().unwrap_or_default();
         tracing::info!(version, "a calibration was imported");

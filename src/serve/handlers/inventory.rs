@@ -1,7 +1,8 @@
 //! `stepcast.v1.Inventory`.
 
 use super::super::reply;
-use super::super::status::bad_fields;
+use super::super::state::told;
+use super::super::status::{bad_fields, leaving, overloaded};
 use super::Handlers;
 use crate::cluster::{Cluster, Node, Selector};
 use crate::protocol::v1::inventory_server::Inventory;
@@ -10,7 +11,11 @@ use futures::Stream;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tonic::{Request, Response, Status};
+
+/// How soon to try again when all watches are taken.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Nodes of one page, and of one message of a watch.
 const PAGE: usize = 1000;
@@ -45,7 +50,7 @@ impl Inventory for Handlers {
         Ok(Response::new(ListNodesResponse {
             nodes: sorted.into_iter().map(|n| reply::node(n)).collect(),
             next_page_token: next.unwrap_or_default(),
-            synced: self.state.is_synced(),
+            synced: self.state.is_in_touch(),
             warnings: snapshot.cluster.warnings.clone(),
         }))
     }
@@ -61,16 +66,24 @@ impl Inventory for Handlers {
             .reading(&request, "Inventory/WatchNodes", &self.state.metrics)?;
         let selector = selector(&request.get_ref().label_selector)?;
         let state = Arc::clone(&self.state);
+        let permit = Arc::clone(&state.watches)
+            .try_acquire_owned()
+            .map_err(|_| overloaded(RETRY))?;
         let (sender, receiver) = tokio::sync::mpsc::channel(4);
         tokio::spawn(async move {
+            let _permit = permit;
             let mut published = state.published.subscribe();
-            let mut sent = HashMap::new();
+            let mut draining = state.draining.subscribe();
+            let mut sent: Option<HashMap<String, Arc<Node>>> = None;
             loop {
                 published.borrow_and_update();
-                let cluster = Arc::clone(&state.snapshot().cluster);
-                for message in changes(&cluster, &selector, &mut sent) {
-                    if sender.send(Ok(message)).await.is_err() {
-                        return;
+                // Until all nodes were seen once, there is nothing to send.
+                if state.is_synced() {
+                    let cluster = Arc::clone(&state.snapshot().cluster);
+                    for message in changes(&cluster, &selector, &mut sent) {
+                        if sender.send(Ok(message)).await.is_err() {
+                            return;
+                        }
                     }
                 }
                 tokio::select! {
@@ -78,6 +91,10 @@ impl Inventory for Handlers {
                         return;
                     },
                     () = sender.closed() => return,
+                    () = told(&mut draining) => {
+                        let _ = sender.send(Err(leaving())).await;
+                        return;
+                    }
                 }
             }
         });
@@ -95,21 +112,22 @@ fn selector(text: &str) -> Result<Selector, Status> {
 fn changes(
     cluster: &Cluster,
     selector: &Selector,
-    sent: &mut HashMap<String, Arc<Node>>,
+    sent: &mut Option<HashMap<String, Arc<Node>>>,
 ) -> Vec<v1::WatchNodesResponse> {
-    let first = sent.is_empty();
+    let first = sent.is_none();
+    let before = sent.take().unwrap_or_default();
     let mut changed = Vec::new();
-    let mut now = HashMap::with_capacity(sent.len());
+    let mut now = HashMap::with_capacity(before.len());
     for node in cluster.nodes.iter().filter(|n| selector.matches(n)) {
         let same = |before: &Arc<Node>| Arc::ptr_eq(before, node) || **before == **node;
-        if !sent.get(&node.name).is_some_and(same) {
+        if !before.get(&node.name).is_some_and(same) {
             changed.push(reply::node(node));
         }
         now.insert(node.name.clone(), Arc::clone(node));
     }
     let gone = |name: &&String| !now.contains_key(*name);
-    let removed: Vec<String> = sent.keys().filter(gone).cloned().collect();
-    *sent = now;
+    let removed: Vec<String> = before.keys().filter(gone).cloned().collect();
+    *sent = Some(now);
     if changed.is_empty() && removed.is_empty() && !first {
         return Vec::new();
     }

@@ -62,6 +62,9 @@ impl Reports {
     }
 }
 
+/// Steps that one report may stand for.
+const MOST_STEPS: u64 = 1 << 40;
+
 /// The longest name of a job.
 const MAX_ID: usize = 253;
 
@@ -76,7 +79,7 @@ impl Observations for Handlers {
         let mut stream = request.into_inner();
         let mut accepted_steps = 0;
         while let Some(report) = stream.message().await? {
-            accepted_steps += self.take(&report)?;
+            accepted_steps = self.take(&report)?.saturating_add(accepted_steps);
         }
         Ok(Response::new(ReportStepsResponse { accepted_steps }))
     }
@@ -196,13 +199,18 @@ impl Handlers {
                 steps: 0,
                 turn,
             });
+        let model = prediction.model.as_str();
+        if !job.model.is_empty() && (job.model != model || job.spec != spec) {
+            self.state.metrics.forget(&job.numbers(&report.job_id));
+        }
+        job.workload.clone_from(&asked.job.workload.name);
         job.spec = spec;
         job.nodes = names;
         job.accelerator = device.unwrap_or_default();
-        prediction.model.as_str().clone_into(&mut job.model);
+        model.clone_into(&mut job.model);
         job.predicted = prediction.step.time.get();
         job.turn = turn;
-        job.steps += steps;
+        job.steps = job.steps.saturating_add(steps);
         for second in seconds {
             if job.window.len() == WINDOW {
                 job.window.pop_front();
@@ -232,7 +240,7 @@ fn durations(report: &ReportStepsRequest) -> Result<(Vec<f64>, u64), Status> {
         let last = report.step_seconds.len().saturating_sub(WINDOW);
         return Ok((report.step_seconds[last..].to_vec(), count));
     }
-    if report.step_count == 0 || !fine(report.step_seconds_sum) {
+    if report.step_count == 0 || report.step_count > MOST_STEPS || !fine(report.step_seconds_sum) {
         let why = "expected `step_seconds`, or `step_count` with a `step_seconds_sum` above zero";
         return Err(wrong("step_seconds", why.into()));
     }

@@ -1,10 +1,12 @@
 //! `stepcast.v1.Predictor`.
 
-use super::super::ask::{Nodes, Wrong, asked, find_all, no_plan, no_prediction, nodes, read_model};
+use super::super::ask::{
+    Nodes, Wrong, asked, find_all, no_plan, no_prediction, no_simulation, nodes,
+};
 use super::super::layers::deadline::Deadline;
 use super::super::reply;
-use super::super::state::State;
-use super::super::status::{over_limit, overloaded, too_late};
+use super::super::state::{State, told};
+use super::super::status::{leaving, over_limit, overloaded, too_late};
 use super::Handlers;
 use crate::cluster::Cluster;
 use crate::job::Job;
@@ -103,6 +105,9 @@ impl Predictor for Handlers {
             &message.model,
             &mut wrong,
         )?;
+        if let Some(asked) = &asked {
+            no_simulation(asked, &mut wrong);
+        }
         let asked = wrong.or(asked)?;
         let scores = scores(&self.state, &snapshot, &asked, &message.sets, until)?;
         Ok(Response::new(v1::PredictBatchResponse { scores }))
@@ -119,23 +124,26 @@ impl Predictor for Handlers {
             .reading(&request, "Predictor/PredictStream", &self.state.metrics)?;
         let until = deadline(&request);
         let state = Arc::clone(&self.state);
+        let draining = state.draining.subscribe();
         let asker = StreamAsker {
             state,
             job: None,
             until,
         };
-        let answers =
-            futures::stream::unfold(Some((request.into_inner(), asker)), |going| async move {
-                let (mut requests, mut asker) = going?;
-                let message = match requests.next().await? {
-                    Ok(message) => message,
-                    Err(status) => return Some((Err(status), None)),
+        let answers = futures::stream::unfold(
+            Some((request.into_inner(), asker, draining)),
+            |going| async move {
+                let (mut requests, mut asker, mut draining) = going?;
+                let next = tokio::select! {
+                    next = requests.next() => next?,
+                    () = told(&mut draining) => Err(leaving()),
                 };
-                match asker.answer(&message) {
-                    Ok(answer) => Some((Ok(answer), Some((requests, asker)))),
+                match next.and_then(|message| asker.answer(&message)) {
+                    Ok(answer) => Some((Ok(answer), Some((requests, asker, draining)))),
                     Err(status) => Some((Err(status), None)),
                 }
-            });
+            },
+        );
         Ok(Response::new(Box::pin(answers)))
     }
 
@@ -272,8 +280,10 @@ impl Handlers {
     ) -> Result<Question, Status> {
         let snapshot = self.state.snapshot();
         let mut wrong = Wrong::default();
-        read_model(model, &mut wrong);
         let asked = asked(&self.state, &snapshot, job.as_ref(), model, &mut wrong)?;
+        if let Some(asked) = &asked {
+            no_simulation(asked, &mut wrong);
+        }
         let found = nodes(&self.state, &snapshot, set.as_ref(), "nodes", &mut wrong)?;
         let (asked, found) = wrong.or(asked.zip(found))?;
         let open = set.as_ref().is_none_or(|s| {
@@ -348,6 +358,9 @@ impl StreamAsker {
             None => (None, ""),
         };
         let asked = asked(&self.state, &snapshot, job, model, &mut wrong)?;
+        if let Some(asked) = &asked {
+            no_simulation(asked, &mut wrong);
+        }
         let asked = wrong.or(asked)?;
         Ok(v1::PredictStreamResponse {
             id: message.id,
@@ -377,7 +390,7 @@ fn scores(
     let mut scores = Vec::with_capacity(sets.len());
     let (mut found, mut key) = (Vec::new(), Vec::new());
     for (i, set) in sets.iter().enumerate() {
-        if i % PATIENCE == 0 && too_late_at(until) {
+        if (i % PATIENCE == 0 || !set.nodes.is_empty()) && too_late_at(until) {
             return Err(too_late());
         }
         scores.push(score(state, snapshot, asked, set, &mut found, &mut key)?);

@@ -34,6 +34,15 @@ pub(crate) fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
+/// Methods that stream.
+const STREAMS: [&str; 5] = [
+    "/stepcast.v1.Predictor/PredictStream",
+    "/stepcast.v1.Observations/ReportSteps",
+    "/stepcast.v1.Inventory/WatchNodes",
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+];
+
 #[derive(Clone)]
 pub(crate) struct DeadlineLayer {
     pub(crate) longest: Option<Duration>,
@@ -64,11 +73,15 @@ where
     }
     fn call(&mut self, mut req: Request<Q>) -> Self::Future {
         let asked = grpc_timeout(req.headers());
-        let at = match (asked, self.longest) {
+        // A stream goes on for as long as its caller wants.
+        let longest = self
+            .longest
+            .filter(|_| !STREAMS.contains(&req.uri().path()));
+        let at = match (asked, longest) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
-        .map(|d| Instant::now() + d);
+        .and_then(|d| Instant::now().checked_add(d));
         if let Some(at) = at {
             req.extensions_mut().insert(Deadline(at));
         }

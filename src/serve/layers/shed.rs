@@ -52,8 +52,9 @@ where
         self.inner.poll_ready(cx)
     }
     fn call(&mut self, req: Request<Q>) -> Self::Future {
-        // Probes are never shed.
-        if req.uri().path().starts_with("/grpc.health.v1.") {
+        // Probes are never shed; watches have a limit of their own.
+        let path = req.uri().path();
+        if path.starts_with("/grpc.health.v1.") || path == "/stepcast.v1.Inventory/WatchNodes" {
             return ShedFuture {
                 inner: Some(self.inner.call(req)),
                 held: None,
