@@ -152,12 +152,12 @@ impl Inventory {
 
     /// Labels with their text shared among nodes.
     fn share(&mut self, labels: Labels) -> Labels {
-        let mut one = |text: Arc<str>| match self.texts.get(&text) {
-            Some(known) => Arc::clone(known),
-            None => {
-                self.texts.insert(Arc::clone(&text));
-                text
+        let mut one = |text: Arc<str>| {
+            if let Some(known) = self.texts.get(&text) {
+                return Arc::clone(known);
             }
+            self.texts.insert(Arc::clone(&text));
+            text
         };
         let mut labels: Labels = labels.into_iter().map(|(k, v)| (one(k), one(v))).collect();
         labels.shrink_to_fit();

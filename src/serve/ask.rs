@@ -288,18 +288,17 @@ pub(super) fn find_all(
     found.clear();
     let (mut complete, mut unknown_names) = (true, 0);
     for (i, name) in names.iter().enumerate() {
-        match snapshot.find(name) {
-            Some(index) => found.push(index),
-            None => {
-                complete = false;
-                unknown_names += 1;
-                // Looking for near names takes time: a few show the way.
-                if unknown_names <= HINTS {
-                    bad(i, unknown(snapshot, name));
-                } else {
-                    bad(i, format!("no node named `{name}`"));
-                }
-            }
+        if let Some(index) = snapshot.find(name) {
+            found.push(index);
+            continue;
+        }
+        complete = false;
+        unknown_names += 1;
+        // Looking for near names takes time: a few show the way.
+        if unknown_names <= HINTS {
+            bad(i, unknown(snapshot, name));
+        } else {
+            bad(i, format!("no node named `{name}`"));
         }
     }
     // A few are compared with each other, many through a sorted copy.

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use tonic::Status;
 
 /// Watches the 5-byte prefixes go by and fails with our own status; tonic's answer would be
-/// OUT_OF_RANGE. It shares the one box that tonic's `Body` makes in any case.
+/// `OUT_OF_RANGE`. It shares the one box that tonic's `Body` makes in any case.
 pub(super) struct Limited {
     inner: Incoming,
     max: usize,

@@ -200,13 +200,14 @@ where
     pub(crate) async fn tcp(self: Arc<Self>, listener: TcpListener, tls: Option<Arc<Tls>>) {
         let mut phase = self.phase.subscribe();
         loop {
-            let (tcp, addr) = tokio::select! {
-                r = listener.accept() => match r {
-                    Ok(x) => x,
-                    // EMFILE and friends: do not spin
-                    Err(_) => { tokio::time::sleep(Duration::from_millis(50)).await; continue }
-                },
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
                 () = left(&mut phase) => return, // closes the listener
+            };
+            let Ok((tcp, addr)) = accepted else {
+                // Too many files open, and the like: do not spin.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
             };
             let _ = tcp.set_nodelay(true);
             let this = self.clone();

@@ -61,6 +61,7 @@ const RELOAD: Duration = Duration::from_secs(10);
 const MOST_JOBS: usize = 200;
 
 /// All services behind all layers.
+#[allow(clippy::type_complexity, reason = "it has no name to say it with")]
 pub(crate) fn service(
     state: &Arc<State>,
     access: Access,

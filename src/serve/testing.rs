@@ -24,7 +24,7 @@ const LIMITS: Limits = Limits {
     concurrent_calls: 1024,
     concurrent_plans: 4,
     curve_workers: 4096,
-    longest_call: Duration::from_secs(60),
+    longest_call: Duration::from_mins(1),
 };
 
 /// A sidecar over a cluster that does not change by itself.

@@ -221,7 +221,7 @@ async fn an_api_server_that_dies_takes_nothing_with_it() {
     assert_eq!(during, before, "the same answer");
     assert_eq!(sidecar.ready().await, 200, "what it knows, it serves");
     api.tool(&["start-apiserver"]);
-    let back = until("in touch again", Duration::from_secs(60), || async {
+    let back = until("in touch again", Duration::from_mins(1), || async {
         sidecar.metric("stepcast_inventory_synced").await == Some(1.0)
     })
     .await;
@@ -296,7 +296,7 @@ async fn five_thousand_nodes() {
     println!("5,000 nodes created in {:?}", start.elapsed());
     let start = Instant::now();
     let sidecar = Sidecar::start(&api).await;
-    until("5,000 nodes", Duration::from_secs(60), || async {
+    until("5,000 nodes", Duration::from_mins(1), || async {
         sidecar.ready().await == 200 && sidecar.count().await == 5000
     })
     .await;
@@ -316,7 +316,7 @@ async fn five_thousand_nodes() {
     api.label_many(&names[..1000], "stepcast.dev/nic-gbps", "37")
         .await;
     let written = start.elapsed();
-    let seen = until("1,000 changes", Duration::from_secs(60), || async {
+    let seen = until("1,000 changes", Duration::from_mins(1), || async {
         sidecar.select("stepcast.dev/nic-gbps=37").await == 1000
     })
     .await;

@@ -802,7 +802,7 @@ fn arbitrary_messages_are_answered_or_refused() {
                             Code::Internal | Code::Unknown | Code::Unavailable
                         ),
                         "{status:?} on {request:?}"
-                    )
+                    );
                 }
             }
         }

@@ -154,7 +154,12 @@ impl Predictor for Handlers {
         self.access
             .reading(&request, "Predictor/Curve", &self.state.metrics)?;
         let message = request.into_inner();
-        let question = self.question(message.job, message.nodes, &message.model, false)?;
+        let question = self.question(
+            message.job.as_ref(),
+            message.nodes.as_ref(),
+            &message.model,
+            false,
+        )?;
         let limit = self.state.limits.curve_workers;
         let wanted = message.max_workers as usize;
         if wanted > limit {
@@ -210,7 +215,12 @@ impl Predictor for Handlers {
         };
         wrong.or(Some(()))?;
         let free = !message.include_taken;
-        let question = self.question(message.job, message.nodes, &message.model, free)?;
+        let question = self.question(
+            message.job.as_ref(),
+            message.nodes.as_ref(),
+            &message.model,
+            free,
+        )?;
         let asked_for = (message.max_workers > 0).then_some(message.max_workers as usize);
         let most = asked_for.or(question.workers);
         let found = self
@@ -230,7 +240,12 @@ impl Predictor for Handlers {
         self.access
             .reading(&request, "Predictor/Tune", &self.state.metrics)?;
         let message = request.into_inner();
-        let question = self.question(message.job, message.nodes, &message.model, false)?;
+        let question = self.question(
+            message.job.as_ref(),
+            message.nodes.as_ref(),
+            &message.model,
+            false,
+        )?;
         let (_, suggestions) = self
             .heavy(move || {
                 let selection = Selection {
@@ -273,20 +288,20 @@ impl Question {
 impl Handlers {
     fn question(
         &self,
-        job: Option<v1::Job>,
-        set: Option<v1::NodeSet>,
+        job: Option<&v1::Job>,
+        set: Option<&v1::NodeSet>,
         model: &str,
         free: bool,
     ) -> Result<Question, Status> {
         let snapshot = self.state.snapshot();
         let mut wrong = Wrong::default();
-        let asked = asked(&self.state, &snapshot, job.as_ref(), model, &mut wrong)?;
+        let asked = asked(&self.state, &snapshot, job, model, &mut wrong)?;
         if let Some(asked) = &asked {
             no_simulation(asked, &mut wrong);
         }
-        let found = nodes(&self.state, &snapshot, set.as_ref(), "nodes", &mut wrong)?;
+        let found = nodes(&self.state, &snapshot, set, "nodes", &mut wrong)?;
         let (asked, found) = wrong.or(asked.zip(found))?;
-        let open = set.as_ref().is_none_or(|s| {
+        let open = set.is_none_or(|s| {
             s.names.is_empty() && s.label_selector.is_empty() && s.nodes.is_empty()
         });
         let inventory = if free {
@@ -310,7 +325,7 @@ impl Handlers {
             model: asked.model,
             cluster,
             named,
-            workers: workers(set.as_ref()),
+            workers: workers(set),
             snapshot,
         })
     }
@@ -393,7 +408,7 @@ fn scores(
         if (i % PATIENCE == 0 || !set.nodes.is_empty()) && too_late_at(until) {
             return Err(too_late());
         }
-        scores.push(score(state, snapshot, asked, set, &mut found, &mut key)?);
+        scores.push(score(state, snapshot, asked, set, &mut found, &mut key));
     }
     Ok(scores)
 }
@@ -406,25 +421,25 @@ fn score(
     set: &v1::NodeSet,
     found: &mut Vec<u32>,
     key: &mut Vec<u32>,
-) -> Result<v1::Score, Status> {
+) -> v1::Score {
     let named = !set.names.is_empty() && set.label_selector.is_empty() && set.nodes.is_empty();
     let workers = workers(Some(set));
     if named && set.names.len() <= state.limits.nodes {
         let mut why = None;
         if !find_all(snapshot, &set.names, found, &mut |_, text| why = Some(text)) {
-            return Ok(reply::no_score(why.unwrap_or_default()));
+            return reply::no_score(why.unwrap_or_default());
         }
-        return Ok(match asked.answer(snapshot, found, workers, key) {
+        return match asked.answer(snapshot, found, workers, key) {
             Ok(known) => reply::score(known.prediction()),
             Err(error) => reply::no_score(error.to_string()),
-        });
+        };
     }
     let mut wrong = Wrong::default();
     let nodes = match nodes(state, snapshot, Some(set), "nodes", &mut wrong) {
         Ok(nodes) => nodes,
-        Err(status) => return Ok(reply::no_score(status.message().to_owned())),
+        Err(status) => return reply::no_score(status.message().to_owned()),
     };
-    Ok(match wrong.or(nodes) {
+    match wrong.or(nodes) {
         Err(status) => reply::no_score(status.message().to_owned()),
         Ok(Nodes::Known(nodes)) => match asked.answer(snapshot, &nodes, workers, key) {
             Ok(known) => reply::score(known.prediction()),
@@ -448,7 +463,7 @@ fn score(
                 Err(error) => reply::no_score(error.to_string()),
             }
         }
-    })
+    }
 }
 
 fn selection(

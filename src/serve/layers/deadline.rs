@@ -112,7 +112,10 @@ where
         if this.sleep.is_none() {
             this.sleep.set(Some(tokio::time::sleep_until(at.into())));
         }
-        ready!(this.sleep.as_pin_mut().unwrap().poll(cx));
+        let Some(sleep) = this.sleep.as_pin_mut() else {
+            return Poll::Pending;
+        };
+        ready!(sleep.poll(cx));
         Poll::Ready(Ok(refuse(&Status::deadline_exceeded(
             "the deadline has passed",
         ))))

@@ -65,8 +65,8 @@ impl<B: HttpBody<Data = Bytes>, G: OnEnd> HttpBody for Watched<B, G> {
                     this.guard.end(Some(code_in(t).unwrap_or(Code::Unknown)));
                 }
             }
-            Some(Err(_)) => this.guard.end(Some(Code::Unknown)),
-            None => this.guard.end(Some(Code::Unknown)), // ended with no trailers
+            // Broken, or ended with no trailers.
+            Some(Err(_)) | None => this.guard.end(Some(Code::Unknown)),
         }
         Poll::Ready(frame)
     }

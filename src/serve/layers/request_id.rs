@@ -56,7 +56,8 @@ impl RequestIdLayer {
             }
             _ => {
                 let n = self.next.fetch_add(1, Ordering::Relaxed);
-                HeaderValue::try_from(format!("{:08x}-{n:x}", self.seed as u32)).unwrap()
+                HeaderValue::try_from(format!("{:08x}-{n:x}", self.seed as u32))
+                    .unwrap_or(HeaderValue::from_static("none"))
             }
         }
     }
