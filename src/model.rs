@@ -27,5 +27,7 @@ pub use compute::Timing;
 pub use describe::words;
 pub use memory::Memory;
 pub use name::ModelName;
-pub use prediction::{Baseline, Bottleneck, Carrier, Finish, Interval, Part, Prediction, Step};
+pub use prediction::{
+    Asynchronous, Baseline, Bottleneck, Carrier, Finish, Interval, Part, Prediction, Step,
+};
 pub use span::{Span, Track};

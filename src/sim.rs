@@ -15,14 +15,14 @@ mod stats;
 mod stream;
 mod sweep;
 mod watch;
+mod wiring;
 
 pub use engine::SimError;
 pub use graph::{Graph, GraphError, Operation, Resource};
 pub use heap::Heap;
 pub use network::{Network, Route};
-pub use pace::Done;
 pub use spec::{Costs, Failure, Host, Limits, Order, Server, Spec, Worker};
-pub use stats::{Estimate, LEVEL};
+pub use stats::{Done, Estimate, LEVEL};
 pub use sweep::{Sweep, saturation, sweep};
 pub use watch::{Nobody, Traced, Tracer, Watch};
 

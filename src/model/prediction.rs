@@ -2,7 +2,6 @@
 
 use super::memory::Memory;
 use super::name::ModelName;
-use super::sprint::Asynchronous;
 use crate::units::{Bytes, BytesPerSecond, Seconds};
 use std::fmt;
 
@@ -134,6 +133,17 @@ impl Bottleneck {
             | Self::ServerUpdate { busy } => *busy,
         }
     }
+}
+
+/// What one iteration of asynchronous all-reduce comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Asynchronous {
+    /// Samples that one update of the weights stands for, on average (9).
+    pub mean_minibatch: f64,
+    /// Time from one update of the weights to the next.
+    pub update_time: Seconds,
+    /// Time of a pass over the data set (10), where its size is known.
+    pub epoch_time: Option<Seconds>,
 }
 
 /// One worker alone, which the speedup is measured against.

@@ -13,12 +13,13 @@ mod threads;
 
 pub use elements::{Elements, Facts};
 pub use fixed_point::{Reading, Rounds, Unsettled, solve};
+
+use fixed_point::gpu_given_update;
 pub use threads::{Observed, simulate};
 
-use super::answer::PredictError;
 use super::case::{Case, Class};
 use super::compute::Timing;
-use super::prediction::{Bottleneck, Carrier, Part, Step};
+use super::prediction::{Asynchronous, Bottleneck, Carrier, Part, Step};
 use crate::device::{DeviceKind, MEMORY_PER_THREAD};
 use crate::job::{AsyncAllReduce, Strategy};
 use crate::measured::GemmTable;
@@ -27,17 +28,6 @@ use crate::workload::Workload;
 
 /// Latency of a message of an all-reduce: a hop, not a request of a server.
 const MESSAGE: f64 = 5e-5;
-
-/// What one iteration of asynchronous all-reduce comes to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asynchronous {
-    /// Samples that one update of the weights stands for, on average (9).
-    pub mean_minibatch: f64,
-    /// Time from one update of the weights to the next.
-    pub update_time: Seconds,
-    /// Time of a pass over the data set (10), where its size is known.
-    pub epoch_time: Option<Seconds>,
-}
 
 /// A step of every worker and what the weights see of it.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +39,7 @@ pub struct Answer {
 }
 
 /// Answers a case; `None` when its strategy is another.
-pub fn answer(case: &Case<'_>) -> Result<Option<Answer>, PredictError> {
+pub fn answer(case: &Case<'_>) -> Result<Option<Answer>, Unsettled> {
     let Strategy::AsyncAllReduce(strategy) = &case.job.strategy else {
         return Ok(None);
     };
@@ -63,7 +53,7 @@ pub fn answer(case: &Case<'_>) -> Result<Option<Answer>, PredictError> {
     let update = rounds.iter().map(|r| r.1.update).fold(0.0, f64::max);
     let mut speed = 0.0;
     for (class, (elements, round)) in case.classes.iter().zip(&mut rounds) {
-        round.gpu = elements.gpu_given_update(round.gpu, update);
+        round.gpu = gpu_given_update(elements, round.gpu, update);
         speed += f64::from(class.count) * f64::from(class.batch) / round.gpu;
     }
     let time = case.samples() / speed;

@@ -108,7 +108,7 @@ pub fn recommend_minibatch(
             }
             let case = Case::new(&job, ask.cluster, ask.calibration, &placement, &mut timings)
                 .map_err(PredictError::from)?;
-            let Some(answer) = sprint::answer(&case)? else {
+            let Some(answer) = sprint::answer(&case).map_err(PredictError::from)? else {
                 continue;
             };
             let minibatch = answer.asynchronous.mean_minibatch;

@@ -1,18 +1,9 @@
 //! Who may begin a step, and the record of steps that are over.
 
 use super::spec::{Limits, Spec};
-use super::stats::{self, Estimate};
+use super::stats::{self, Done, Estimate};
 use crate::job::Sync;
 use std::collections::VecDeque;
-
-/// A step that is over.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Done {
-    /// When, in seconds.
-    pub at: f64,
-    /// Samples it brought.
-    pub samples: f64,
-}
 
 /// Where a worker stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,13 @@
 //! Throughput from a record of steps, with an interval from batch means.
 
-use super::pace::Done;
+/// A step that is over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Done {
+    /// When, in seconds.
+    pub at: f64,
+    /// Samples it brought.
+    pub samples: f64,
+}
 
 /// A throughput and how sure it is.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -119,15 +119,6 @@ impl Elements {
             + self.update_momentum
             + self.update_weights
     }
-
-    /// `T_GPU` when another node keeps the updates at `update`.
-    pub(super) fn gpu_given_update(&self, gpu: f64, update: f64) -> f64 {
-        let mut gpu = gpu;
-        for _ in 0..20 {
-            gpu = super::fixed_point::gpu_round(self, gpu, update);
-        }
-        gpu
-    }
 }
 
 impl Elements {

@@ -63,7 +63,7 @@ fn waiting(held: f64, every: f64) -> f64 {
 }
 
 /// Table 3, given how often updates come.
-pub(super) fn gpu_round(e: &Elements, gpu: f64, update: f64) -> f64 {
+fn gpu_round(e: &Elements, gpu: f64, update: f64) -> f64 {
     let new_weights = (gpu / update).min(1.0);
     let fresh = (update / gpu).min(1.0);
     let fetch = e.fetch * new_weights;
@@ -165,4 +165,9 @@ fn halve(e: &Elements, reading: Reading) -> Rounds {
         barrier,
         residual: ((next - update).abs() / update).max((again - gpu).abs() / gpu),
     }
+}
+
+/// `T_GPU` when another node keeps the updates at `update`.
+pub(super) fn gpu_given_update(e: &Elements, gpu: f64, update: f64) -> f64 {
+    (0..20).fold(gpu, |gpu, _| gpu_round(e, gpu, update))
 }
