@@ -5,7 +5,6 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use stepcast::cluster::{Cluster, ClusterFile, Defaults};
 use stepcast::protocol::v1;
@@ -80,7 +79,19 @@ async fn connect(address: SocketAddr) -> Channel {
         .expect("a connection")
 }
 
-async fn empty(channel: Channel, _: usize) {
+/// Questions are made beforehand: making one is the asker's own time.
+fn questions(caller: usize, same: bool) -> Vec<v1::PredictRequest> {
+    /// More than one caller asks in a window.
+    const ENOUGH: usize = 1500;
+    let request = |i: usize| v1::PredictRequest {
+        job: Some(job()),
+        nodes: Some(set(if same { 3 } else { caller + i * CALLERS })),
+        ..v1::PredictRequest::default()
+    };
+    (0..ENOUGH).map(request).collect()
+}
+
+async fn empty(channel: Channel, _: v1::PredictRequest) {
     let mut client = v1::observations_client::ObservationsClient::new(channel);
     client
         .list_jobs(v1::ListJobsRequest {})
@@ -88,26 +99,9 @@ async fn empty(channel: Channel, _: usize) {
         .expect("an answer");
 }
 
-/// Made once: making a question is the asker's own time.
-static REQUESTS: LazyLock<Vec<v1::PredictRequest>> = LazyLock::new(|| {
-    let request = |number| v1::PredictRequest {
-        job: Some(job()),
-        nodes: Some(set(number)),
-        ..v1::PredictRequest::default()
-    };
-    (0..5000).map(request).collect()
-});
-
-async fn one_set(channel: Channel, _: usize) {
+async fn predict(channel: Channel, request: v1::PredictRequest) {
     PredictorClient::new(channel)
-        .predict(REQUESTS[3].clone())
-        .await
-        .expect("an answer");
-}
-
-async fn other_sets(channel: Channel, number: usize) {
-    PredictorClient::new(channel)
-        .predict(REQUESTS[number % REQUESTS.len()].clone())
+        .predict(request)
         .await
         .expect("an answer");
 }
@@ -131,23 +125,51 @@ fn main() {
     });
 }
 
+/// Calls a second, and the slowest of a hundred.
+macro_rules! load {
+    ($channels:expr, $same:expr, $call:path) => {{
+        let asked: Vec<_> = (0..CALLERS).map(|c| questions(c, $same)).collect();
+        let start = Instant::now();
+        let tasks: Vec<_> = asked
+            .into_iter()
+            .enumerate()
+            .map(|(caller, asked)| {
+                let channel = $channels[caller % $channels.len()].clone();
+                tokio::spawn(async move {
+                    let mut times = Vec::with_capacity(asked.len());
+                    for request in asked {
+                        if start.elapsed() >= WINDOW {
+                            break;
+                        }
+                        let begin = Instant::now();
+                        $call(channel.clone(), request).await;
+                        times.push((begin.elapsed(), start.elapsed()));
+                    }
+                    times
+                })
+            })
+            .collect();
+        let all = futures::future::join_all(tasks).await;
+        let mut times: Vec<(Duration, Duration)> = all.into_iter().flatten().flatten().collect();
+        let end = times.iter().map(|t| t.1).max().unwrap_or(WINDOW);
+        times.sort_unstable();
+        let rate = times.len() as f64 / end.as_secs_f64();
+        (rate, times[times.len() * 99 / 100].0)
+    }};
+}
+
 /// In turn, five times: the median of the ratios.
 async fn unary(channels: &[Channel]) {
     println!("64 calls at a time, 5,000 nodes, client and server on the same cores");
-    LazyLock::force(&REQUESTS);
     let mut ratios: [Vec<(f64, f64)>; 2] = [Vec::new(), Vec::new()];
     for _ in 0..5 {
-        let (base, base_slow) = load_empty(channels).await;
+        let (base, base_slow) = load!(channels, true, empty);
         println!("  empty unary call               {base:>7.0} calls/s, p99 {base_slow:?}");
         for (kind, name) in ["the same 8 nodes", "other nodes each time"]
             .into_iter()
             .enumerate()
         {
-            let (rate, slow) = if kind == 0 {
-                load_one(channels).await
-            } else {
-                load_other(channels).await
-            };
+            let (rate, slow) = load!(channels, kind == 0, predict);
             let longer = slow.as_secs_f64() / base_slow.as_secs_f64();
             println!("  Predict, {name:<21} {rate:>7.0} calls/s, p99 {slow:?}");
             ratios[kind].push((rate / base, longer));
@@ -164,40 +186,6 @@ async fn unary(channels: &[Channel]) {
         );
     }
 }
-
-/// Calls a second, and the slowest of a hundred.
-macro_rules! loads {
-    ($name:ident, $call:path) => {
-        async fn $name(channels: &[Channel]) -> (f64, Duration) {
-            let start = Instant::now();
-            let tasks: Vec<_> = (0..CALLERS)
-                .map(|caller| {
-                    let channel = channels[caller % channels.len()].clone();
-                    tokio::spawn(async move {
-                        let mut times = Vec::with_capacity(4096);
-                        let mut number = caller;
-                        while start.elapsed() < WINDOW {
-                            let begin = Instant::now();
-                            $call(channel.clone(), number).await;
-                            times.push(begin.elapsed());
-                            number += CALLERS;
-                        }
-                        times
-                    })
-                })
-                .collect();
-            let all = futures::future::join_all(tasks).await;
-            let seconds = start.elapsed().as_secs_f64();
-            let mut times: Vec<Duration> = all.into_iter().flatten().flatten().collect();
-            times.sort_unstable();
-            (times.len() as f64 / seconds, times[times.len() * 99 / 100])
-        }
-    };
-}
-
-loads!(load_empty, empty);
-loads!(load_one, one_set);
-loads!(load_other, other_sets);
 
 async fn batches(channel: &Channel) {
     const SETS: usize = 10_000;

@@ -125,6 +125,8 @@ pub(super) struct Engine<'a, W> {
     barrier_slot: u32,
     now: f64,
     events: u64,
+    /// Whether a flow began or ended at this moment.
+    touched: bool,
 }
 
 impl<'a, W: Watch> Engine<'a, W> {
@@ -205,6 +207,7 @@ impl<'a, W: Watch> Engine<'a, W> {
             barrier_slot,
             now: 0.0,
             events: 0,
+            touched: false,
         }
     }
 
@@ -218,9 +221,7 @@ impl<'a, W: Watch> Engine<'a, W> {
         for worker in 0..self.work.len() as u32 {
             self.begin_step(worker);
         }
-        for network in &mut self.networks {
-            network.settle(self.now, &mut self.timers);
-        }
+        self.settle();
         let mut look = PATIENCE.min(limits.events);
         while !self.pace.finished() {
             let Some((moment, slot)) = self.timers.first() else {
@@ -232,8 +233,8 @@ impl<'a, W: Watch> Engine<'a, W> {
             self.now = moment;
             self.events += 1;
             self.event(slot);
-            for network in &mut self.networks {
-                network.settle(self.now, &mut self.timers);
+            if self.touched {
+                self.settle();
             }
             if W::WATCHES {
                 for network in &self.networks {
@@ -276,6 +277,14 @@ impl<'a, W: Watch> Engine<'a, W> {
             carried: self.carried,
         };
         Ok((self.pace, counted))
+    }
+
+    /// Finds the shares of links anew.
+    fn settle(&mut self) {
+        self.touched = false;
+        for network in &mut self.networks {
+            network.settle(self.now, &mut self.timers);
+        }
     }
 
     /// Time until a timer goes off.
@@ -448,6 +457,7 @@ impl<'a, W: Watch> Engine<'a, W> {
             self.stream_started[way as usize] = self.now;
             let weight = self.work[worker as usize].weight;
             network.begin(flow, bytes, weight, self.now, &mut self.timers);
+            self.touched = true;
         }
     }
 
@@ -477,7 +487,10 @@ impl<'a, W: Watch> Engine<'a, W> {
                 }
                 self.networks[network].follow(flow, bytes, self.now, &mut self.timers);
             }
-            None => self.networks[network].end(flow, self.now, &mut self.timers),
+            None => {
+                self.networks[network].end(flow, self.now, &mut self.timers);
+                self.touched = true;
+            }
         }
         if ends {
             self.over(worker, op);
@@ -599,6 +612,7 @@ impl<'a, W: Watch> Engine<'a, W> {
                     && self.networks[network as usize].is_active(flow)
                 {
                     self.networks[network as usize].end(flow, self.now, &mut self.timers);
+                    self.touched = true;
                 }
             }
             let alive = |job: &(u32, u32, u32)| job.0 != worker;

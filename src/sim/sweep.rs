@@ -19,9 +19,10 @@ pub fn sweep(
 ) -> Vec<Sweep> {
     let mut order: Vec<usize> = (0..specs.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(specs[i].workers.len()));
+    // One after another to whichever core is free.
     let mut runs: Vec<(usize, Sweep)> = order
-        .into_par_iter()
-        .with_max_len(1)
+        .into_iter()
+        .par_bridge()
         .map(|i| {
             (
                 i,

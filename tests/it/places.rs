@@ -181,3 +181,50 @@ fn one_asynchronous_worker_is_no_faster_than_alone() {
         }
     }
 }
+
+/// Several profiles of one network: a simulation draws its steps from all.
+#[test]
+fn steps_are_drawn_from_several_profiles() {
+    let there = cluster(
+        "nodes:\n- {name: w, cpu: {type: lab-xeon-1t}, nic_gbps: 100}\n- {name: s, role: server, nic_gbps: 100}\n",
+    );
+    // The same step, and one that takes three times as long.
+    let fast = crate::fixtures::text("lab/profiles/resnet18-b2-1t.json");
+    let slow = {
+        let mut file: serde_json::Value = serde_json::from_str(&fast).expect("JSON");
+        for key in ["forward_ms", "backward_ms"] {
+            file[key] = (file[key].as_f64().expect("a time") * 3.0).into();
+        }
+        for tensor in file["grad_ready"].as_array_mut().expect("gradients") {
+            tensor[2] = (tensor[2].as_f64().expect("a moment") * 3.0).into();
+        }
+        file.to_string()
+    };
+    let read = |list: &str| {
+        let text = format!(
+            "{{workload: {{profile: {list}}}, batch_size: 2, strategy: {{parameter_server: {{sync: asp}}}}}}"
+        );
+        JobFile {
+            name: "job",
+            text: &text,
+            resolve: &|path| match path {
+                "fast" => Ok(fast.clone()),
+                "slow" => Ok(slow.clone()),
+                _ => Err("no such file".into()),
+            },
+        }
+        .read()
+    };
+    let time = |list: &str| {
+        let job = read(list).expect("a job");
+        ask(&job, &there, Some(ModelName::Simulation), &["w", "s"])
+            .step
+            .time
+            .get()
+    };
+    let (short, long, both) = (time("fast"), time("slow"), time("[fast, slow]"));
+    assert!(long > 2.0 * short);
+    let mean = f64::midpoint(short, long);
+    assert!((both / mean - 1.0).abs() < 0.08, "{short} {both} {long}");
+    assert!(read("[]").is_err() && read("[fast, gone]").is_err());
+}
