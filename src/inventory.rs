@@ -55,12 +55,11 @@ impl Inventory {
 
     /// A node is new or different. Whether that changes anything.
     pub fn apply(&mut self, object: &NodeObject) -> bool {
-        let node = self.resolve(object);
-        let name = node.name.clone();
-        if self.nodes.get(&name).is_some_and(|n| **n == node) {
+        let node = self.read(object);
+        if self.nodes.get(&node.name).is_some_and(|n| *n == node) {
             return false;
         }
-        self.nodes.insert(name, Arc::new(node));
+        self.nodes.insert(node.name.clone(), node);
         self.applied += 1;
         if self.applied.is_multiple_of(SWEEP) {
             self.texts.retain(|text| Arc::strong_count(text) > 1);
@@ -74,13 +73,10 @@ impl Inventory {
     }
 
     /// These are all nodes there are: others go.
-    pub fn reset<'o>(&mut self, objects: impl Iterator<Item = &'o NodeObject> + Clone) {
-        let names: HashSet<&str> = objects.clone().map(|o| o.metadata.name.as_str()).collect();
-        self.nodes.retain(|name, _| names.contains(name.as_str()));
-        self.texts.clear();
-        for object in objects {
-            self.apply(object);
-        }
+    pub fn reset(&mut self, nodes: Vec<Arc<Node>>) {
+        let named = |node: Arc<Node>| (node.name.clone(), node);
+        self.nodes = nodes.into_iter().map(named).collect();
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
     }
 
     /// A pod holds accelerators, or none any more. Whether that changes
@@ -143,11 +139,13 @@ impl Inventory {
         }
     }
 
-    fn resolve(&mut self, object: &NodeObject) -> Node {
+    /// What an object says of a node; nothing is kept of the object itself.
+    pub fn read(&mut self, object: &NodeObject) -> Arc<Node> {
         let mut node = resolve(object, &self.defaults);
         let labels = std::mem::take(&mut node.labels);
         node.labels = self.share(labels);
-        node
+        node.facts.shrink_to_fit();
+        Arc::new(node)
     }
 
     /// Labels with their text shared among nodes.

@@ -8,7 +8,7 @@ mod backoff;
 mod objects;
 mod watcher;
 
-use crate::cluster::{Defaults, Links};
+use crate::cluster::{Defaults, Links, Node};
 use crate::inventory::{Holding, Inventory};
 use crate::serve::State;
 use kube::api::Api;
@@ -88,7 +88,7 @@ async fn publish(feed: Arc<Feed>) {
 }
 
 async fn nodes(feed: Arc<Feed>, mut watcher: Watcher<NodeResource>) {
-    let mut listed: Option<Vec<NodeResource>> = None;
+    let mut listed: Option<Vec<Arc<Node>>> = None;
     let mut in_touch = false;
     loop {
         let seen = match watcher.next().await {
@@ -108,15 +108,14 @@ async fn nodes(feed: Arc<Feed>, mut watcher: Watcher<NodeResource>) {
             }
             Seen::Listed(node) => {
                 if let Some(listed) = &mut listed {
-                    listed.push(node);
+                    listed.push(feed.with(|inventory| inventory.read(&node.object)));
                 }
                 continue;
             }
             Seen::Complete => {
                 let listed: Vec<_> = listed.take().unwrap_or_default();
                 let count = listed.len();
-                feed.with(|inventory| inventory.reset(listed.iter().map(|n| &n.object)));
-                drop(listed);
+                feed.with(|inventory| inventory.reset(listed));
                 let cluster = feed.with(|inventory| inventory.cluster());
                 feed.state.publish_first(cluster);
                 tracing::info!(nodes = count, "read all nodes");
@@ -126,7 +125,7 @@ async fn nodes(feed: Arc<Feed>, mut watcher: Watcher<NodeResource>) {
             Seen::Deleted(node) => {
                 let name = &node.object.metadata.name;
                 if let Some(listed) = &mut listed {
-                    listed.retain(|other| other.object.metadata.name != *name);
+                    listed.retain(|other| other.name != *name);
                 }
                 feed.with(|inventory| inventory.delete(name))
             }

@@ -480,17 +480,14 @@ impl<'a, W: Watch> Engine<'a, W> {
             let started = self.stream_started[way as usize];
             self.watch.span(worker, op, started, self.now);
         }
-        match stream.next(self.spec.window) {
-            Some(bytes) => {
-                if W::WATCHES {
-                    self.stream_started[way as usize] = self.now;
-                }
-                self.networks[network].follow(flow, bytes, self.now, &mut self.timers);
+        if let Some(bytes) = stream.next(self.spec.window) {
+            if W::WATCHES {
+                self.stream_started[way as usize] = self.now;
             }
-            None => {
-                self.networks[network].end(flow, self.now, &mut self.timers);
-                self.touched = true;
-            }
+            self.networks[network].follow(flow, bytes, self.now, &mut self.timers);
+        } else {
+            self.networks[network].end(flow, self.now, &mut self.timers);
+            self.touched = true;
         }
         if ends {
             self.over(worker, op);
