@@ -192,7 +192,7 @@ async fn pods(feed: Arc<Feed>, mut watcher: Watcher<PodResource>) {
 fn tell(what: &str, error: &kube::Error) {
     let message = match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+        other => chain(other),
     };
     match why(error) {
         Why::Forbidden => tracing::error!(
@@ -207,7 +207,26 @@ fn tell(what: &str, error: &kube::Error) {
         ),
         Why::Gone => tracing::info!(resource = what, "the watch is too old; listing anew"),
         Why::Unsupported | Why::Unreachable | Why::Malformed | Why::Server => {
-            tracing::warn!(resource = what, %message, "cannot watch; the last state serves on");
+            tracing::warn!(
+                resource = what,
+                %message,
+                "cannot watch; what is known serves on, and it is tried again"
+            );
         }
     }
+}
+
+/// An error with what is behind it: "connection refused" is at the end.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut behind = error.source();
+    while let Some(cause) = behind {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        behind = cause.source();
+    }
+    text
 }

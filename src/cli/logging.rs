@@ -13,8 +13,9 @@ pub(super) fn start(level: tracing::Level, format: LogFormat, server: bool) {
         level
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        // What libraries say below a warning is theirs.
-        EnvFilter::new(format!("warn,stepcast={level}"))
+        // What libraries say below a warning is theirs; what kube's client
+        // says of a failed call, we say with the cause and the cure.
+        EnvFilter::new(format!("warn,kube_client=off,stepcast={level}"))
     });
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

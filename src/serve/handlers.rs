@@ -4,6 +4,7 @@ mod calibration;
 mod inventory;
 mod observations;
 mod predictor;
+mod scores;
 
 pub(crate) use observations::Reports;
 

@@ -304,13 +304,16 @@ async fn five_thousand_nodes() {
         "first sync of 5,000 nodes {:?} after the start",
         start.elapsed()
     );
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // What the list itself took is given back within moments.
+    until("at most 64 MiB over idle", SOON, || async {
+        sidecar.rss_mib() - idle <= 64.0
+    })
+    .await;
     let full = sidecar.rss_mib();
     println!(
         "memory: {idle:.0} MiB idle, {full:.0} MiB with 5,000 nodes: {:.0} MiB more",
         full - idle
     );
-    assert!(full - idle <= 64.0, "{}", full - idle);
     // A thousand changes, all of them seen.
     let start = Instant::now();
     api.label_many(&names[..1000], "stepcast.dev/nic-gbps", "37")

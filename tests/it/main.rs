@@ -21,5 +21,6 @@ mod purity;
 mod reproduce;
 mod ring_laws;
 mod serve;
+mod serve_fuzz;
 mod sim;
 mod sprint;

@@ -1,13 +1,12 @@
 //! `stepcast.v1.Predictor`.
 
-use super::super::ask::{
-    Nodes, Wrong, asked, find_all, no_plan, no_prediction, no_simulation, nodes,
-};
+use super::super::ask::{Nodes, Wrong, asked, no_plan, no_prediction, no_simulation, nodes};
 use super::super::layers::deadline::Deadline;
 use super::super::reply;
-use super::super::state::{State, told};
+use super::super::state::told;
 use super::super::status::{leaving, over_limit, overloaded, too_late};
 use super::Handlers;
+use super::scores::{StreamAsker, closed_form, scores};
 use crate::cluster::Cluster;
 use crate::job::Job;
 use crate::model::{ModelName, Query, predict};
@@ -15,7 +14,6 @@ use crate::placement::Selection;
 use crate::plan::{self, Ask, Objective, Wish};
 use crate::protocol::v1::predictor_server::Predictor;
 use crate::protocol::v1::{self, PredictRequest, PredictResponse};
-use crate::serving::Asked;
 use crate::snapshot::Snapshot;
 use futures::{Stream, StreamExt};
 use std::pin::Pin;
@@ -25,9 +23,6 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// How soon to try again when all plans are taken.
 const RETRY: Duration = Duration::from_millis(100);
-/// Sets after which a batch looks at the clock.
-const PATIENCE: usize = 256;
-
 #[tonic::async_trait]
 impl Predictor for Handlers {
     async fn predict(
@@ -97,18 +92,7 @@ impl Predictor for Handlers {
         let until = deadline(&request);
         let snapshot = self.state.snapshot();
         let message = request.into_inner();
-        let mut wrong = Wrong::default();
-        let asked = asked(
-            &self.state,
-            &snapshot,
-            message.job.as_ref(),
-            &message.model,
-            &mut wrong,
-        )?;
-        if let Some(asked) = &asked {
-            no_simulation(asked, &mut wrong);
-        }
-        let asked = wrong.or(asked)?;
+        let asked = closed_form(&self.state, &snapshot, message.job.as_ref(), &message.model)?;
         let scores = scores(&self.state, &snapshot, &asked, &message.sets, until)?;
         Ok(Response::new(v1::PredictBatchResponse { scores }))
     }
@@ -351,121 +335,6 @@ impl Handlers {
     }
 }
 
-/// One stream's job, from message to message.
-struct StreamAsker {
-    state: Arc<State>,
-    job: Option<(v1::Job, String)>,
-    until: Option<Instant>,
-}
-
-impl StreamAsker {
-    fn answer(
-        &mut self,
-        message: &v1::PredictStreamRequest,
-    ) -> Result<v1::PredictStreamResponse, Status> {
-        let snapshot = self.state.snapshot();
-        if let Some(job) = &message.job {
-            self.job = Some((job.clone(), message.model.clone()));
-        }
-        let mut wrong = Wrong::default();
-        let (job, model) = match &self.job {
-            Some((job, model)) => (Some(job), model.as_str()),
-            None => (None, ""),
-        };
-        let asked = asked(&self.state, &snapshot, job, model, &mut wrong)?;
-        if let Some(asked) = &asked {
-            no_simulation(asked, &mut wrong);
-        }
-        let asked = wrong.or(asked)?;
-        Ok(v1::PredictStreamResponse {
-            id: message.id,
-            scores: scores(&self.state, &snapshot, &asked, &message.sets, self.until)?,
-        })
-    }
-}
-
-/// Scores of sets; one without an answer says why.
-fn scores(
-    state: &State,
-    snapshot: &Snapshot,
-    asked: &Asked,
-    sets: &[v1::NodeSet],
-    until: Option<Instant>,
-) -> Result<Vec<v1::Score>, Status> {
-    let limit = state.limits.sets;
-    if sets.len() > limit {
-        return Err(over_limit(
-            "TOO_MANY_SETS",
-            "sets",
-            sets.len(),
-            limit,
-            "--max-sets",
-        ));
-    }
-    let mut scores = Vec::with_capacity(sets.len());
-    let (mut found, mut key) = (Vec::new(), Vec::new());
-    for (i, set) in sets.iter().enumerate() {
-        if (i % PATIENCE == 0 || !set.nodes.is_empty()) && too_late_at(until) {
-            return Err(too_late());
-        }
-        scores.push(score(state, snapshot, asked, set, &mut found, &mut key));
-    }
-    Ok(scores)
-}
-
-#[inline]
-fn score(
-    state: &State,
-    snapshot: &Snapshot,
-    asked: &Asked,
-    set: &v1::NodeSet,
-    found: &mut Vec<u32>,
-    key: &mut Vec<u32>,
-) -> v1::Score {
-    let named = !set.names.is_empty() && set.label_selector.is_empty() && set.nodes.is_empty();
-    let workers = workers(Some(set));
-    if named && set.names.len() <= state.limits.nodes {
-        let mut why = None;
-        if !find_all(snapshot, &set.names, found, &mut |_, text| why = Some(text)) {
-            return reply::no_score(why.unwrap_or_default());
-        }
-        return match asked.answer(snapshot, found, workers, key) {
-            Ok(known) => reply::score(known.prediction()),
-            Err(error) => reply::no_score(error.to_string()),
-        };
-    }
-    let mut wrong = Wrong::default();
-    let nodes = match nodes(state, snapshot, Some(set), "nodes", &mut wrong) {
-        Ok(nodes) => nodes,
-        Err(status) => return reply::no_score(status.message().to_owned()),
-    };
-    match wrong.or(nodes) {
-        Err(status) => reply::no_score(status.message().to_owned()),
-        Ok(Nodes::Known(nodes)) => match asked.answer(snapshot, &nodes, workers, key) {
-            Ok(known) => reply::score(known.prediction()),
-            Err(error) => reply::no_score(error.to_string()),
-        },
-        Ok(Nodes::Own(cluster)) => {
-            let query = Query {
-                job: &asked.job,
-                cluster: &cluster,
-                selection: &Selection {
-                    nodes: None,
-                    workers,
-                },
-                model: asked.model,
-                baseline: None,
-                calibration: &snapshot.calibration,
-                simulation_events: Some(state.limits.simulation_events),
-            };
-            match predict(&query) {
-                Ok(prediction) => reply::score(&prediction),
-                Err(error) => reply::no_score(error.to_string()),
-            }
-        }
-    }
-}
-
 fn selection(
     snapshot: &Snapshot,
     found: Nodes,
@@ -493,7 +362,7 @@ fn selection(
     }
 }
 
-fn workers(set: Option<&v1::NodeSet>) -> Option<usize> {
+pub(super) fn workers(set: Option<&v1::NodeSet>) -> Option<usize> {
     set.map(|s| s.workers as usize).filter(|&w| w > 0)
 }
 
@@ -501,6 +370,6 @@ fn deadline<T>(request: &Request<T>) -> Option<Instant> {
     request.extensions().get::<Deadline>().map(|d| d.0)
 }
 
-fn too_late_at(until: Option<Instant>) -> bool {
+pub(super) fn too_late_at(until: Option<Instant>) -> bool {
     until.is_some_and(|until| Instant::now() >= until)
 }
