@@ -4,17 +4,28 @@
 
 mod fit;
 mod parameters;
+mod provenance;
+mod seen;
+mod slot;
 
-pub use fit::fit;
+pub use fit::{Fitted, fit, solve};
 pub use parameters::{
-    AcceleratorParameters, CollectiveParameters, CpuParameters, Prior, TransferParameters,
+    AcceleratorParameters, CollectiveParameters, CpuParameters, DeviceFactors, Prior,
+    TransferParameters, WorkloadFactors,
 };
+pub use provenance::Provenance;
+pub use seen::{Seen, WorkloadKey};
+pub use slot::{Section, Slot};
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The values shipped with the program.
 const DEFAULT: &str = include_str!("calibration/default.yaml");
+
+/// Fingerprints of the runs that they were fitted on.
+const FITTED_ON: &str = include_str!("calibration/fitted_on.txt");
 
 /// Parameters of every model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +44,15 @@ pub struct Calibration {
     pub collective: Collectives,
     /// How far predictions are off.
     pub spread: Spread,
+    /// What is particular to a type of device, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub devices: BTreeMap<String, DeviceFactors>,
+    /// What is particular to a workload on a device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<Seen>,
+    /// Where it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 /// Collectives, by who moves the bytes.
@@ -52,6 +72,9 @@ pub struct Collectives {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
+    /// Compute of a workload that was seen on the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_compute: Option<f64>,
     /// Compute on a device like the ones measured.
     pub compute: f64,
     /// Compute on a device that borrows its parameters.
@@ -64,49 +87,25 @@ impl Calibration {
     /// Every parameter must be a finite number above zero, and a share of the
     /// line rate at most 1; names the first that is not.
     pub fn check(&self) -> Result<(), String> {
-        let sections: [(&str, &[&str], Vec<f64>); 6] = [
-            (
-                "accelerator",
-                AcceleratorParameters::NAMES,
-                self.accelerator.to_array(),
-            ),
-            ("cpu", CpuParameters::NAMES, self.cpu.to_array()),
-            (
-                "transfer",
-                TransferParameters::NAMES,
-                self.transfer.to_array(),
-            ),
-            (
-                "collective.gloo",
-                CollectiveParameters::NAMES,
-                self.collective.gloo.to_array(),
-            ),
-            (
-                "collective.nccl_tcp",
-                CollectiveParameters::NAMES,
-                self.collective.nccl_tcp.to_array(),
-            ),
-            (
-                "collective.nccl_rdma",
-                CollectiveParameters::NAMES,
-                self.collective.nccl_rdma.to_array(),
-            ),
-        ];
-        for (section, names, values) in sections {
-            for (name, value) in names.iter().zip(values) {
-                let most = if name.ends_with("goodput") {
-                    1.0
-                } else {
-                    f64::MAX
+        let mut sections = Section::COMMON.to_vec();
+        sections.extend(self.devices.keys().cloned().map(Section::Device));
+        sections.extend(self.workloads.iter().map(|w| Section::Workload(w.key())));
+        for section in sections {
+            for (index, value) in self.values(&section).into_iter().enumerate() {
+                let slot = Slot {
+                    section: section.clone(),
+                    index,
                 };
+                let most = slot.most();
                 if !(value > 0.0 && value <= most) {
                     return Err(format!(
-                        "{section}.{name}: found `{value}`, expected a number above 0 and at most {most:e}"
+                        "{slot}: found `{value}`, expected a number above 0 and at most {most:e}"
                     ));
                 }
             }
         }
         let spreads = [
+            self.spread.seen_compute.unwrap_or_default(),
             self.spread.compute,
             self.spread.borrowed_compute,
             self.spread.transfer,
@@ -115,6 +114,18 @@ impl Calibration {
             return Err("spread: expected numbers between 0 and 10".to_owned());
         }
         Ok(())
+    }
+
+    /// Fingerprints of the runs that the shipped calibration was fitted on.
+    pub fn shipped_has_seen() -> &'static [u32] {
+        static SEEN: LazyLock<Vec<u32>> = LazyLock::new(|| {
+            let words = FITTED_ON.lines().filter(|line| !line.starts_with('#'));
+            words
+                .flat_map(str::split_whitespace)
+                .filter_map(|word| u32::from_str_radix(word, 16).ok())
+                .collect()
+        });
+        &SEEN
     }
 
     /// The shipped calibration.

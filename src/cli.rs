@@ -1,9 +1,11 @@
 //! The command line: reads files, asks the core, prints.
 
 mod args;
+mod calibrate;
 mod catalogues;
 mod compare;
 mod curve;
+mod evaluate;
 mod example;
 mod files;
 mod logging;
@@ -43,6 +45,8 @@ pub fn main() -> ExitCode {
         Command::Tune(args) => tune::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Calibrate(args) => calibrate::run(args),
+        Command::Evaluate(args) => evaluate::run(&args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Workloads(args) => catalogues::workloads(&args),
         Command::Devices(args) => catalogues::devices(&args),

@@ -7,11 +7,15 @@ pub use read::{JobFile, MAX_JOB_BYTES, Resolve};
 pub use strategy::{Algorithm, AllReduce, AsyncAllReduce, Fusion, ParameterServer, Strategy, Sync};
 
 use crate::workload::Workload;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 /// Number formats of arithmetic, weights and gradients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// Single precision throughout.
     #[default]

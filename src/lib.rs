@@ -32,6 +32,12 @@ pub mod sim;
 
 pub mod model;
 
+pub mod runs;
+
+pub mod learn;
+
+pub mod evaluate;
+
 pub mod plan;
 
 pub mod timeline;

@@ -24,7 +24,7 @@ pub use answer::{
 };
 pub use case::{Case, CaseError, Class, Group, Server, Timings};
 pub use compute::Timing;
-pub use describe::words;
+pub use describe::{computing_share, interval, words};
 pub use memory::Memory;
 pub use name::ModelName;
 pub use prediction::{

@@ -1,5 +1,6 @@
 //! The scaling curve as a picture, for eyes: SVG or PNG, the same drawing.
 
+use crate::evaluate::{Report, Verdict};
 use crate::plan::Curve;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
@@ -8,6 +9,18 @@ use std::sync::Once;
 
 /// Size of the picture in pixels.
 const SIZE: (u32, u32) = (900, 560);
+
+/// Size of a square one.
+const SQUARE: (u32, u32) = (640, 640);
+
+const PALETTE: [RGBColor; 6] = [
+    RGBColor(22, 105, 178),
+    RGBColor(200, 80, 30),
+    RGBColor(46, 125, 80),
+    RGBColor(140, 80, 160),
+    RGBColor(190, 150, 20),
+    RGBColor(90, 100, 110),
+];
 
 const INK: RGBColor = RGBColor(38, 50, 66);
 const LINE: RGBColor = RGBColor(22, 105, 178);
@@ -39,6 +52,103 @@ pub fn png(curve: &Curve, title: &str) -> Result<Vec<u8>, PlotError> {
     encoder.set_depth(png::BitDepth::Eight);
     encoder.write_header()?.write_image_data(&pixels)?;
     Ok(file)
+}
+
+/// Predicted against measured as SVG: every run a dot, logarithmic, with the
+/// diagonal and ten percent to either side.
+pub fn scatter(report: &Report<'_>, title: &str) -> Result<String, PlotError> {
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, SQUARE).into_drawing_area();
+    draw_scatter(&area, report, title)?;
+    drop(area);
+    Ok(text)
+}
+
+fn draw_scatter<B: DrawingBackend>(
+    area: &DrawingArea<B, plotters::coord::Shift>,
+    report: &Report<'_>,
+    title: &str,
+) -> Result<(), PlotError>
+where
+    B::ErrorType: 'static,
+{
+    const TOLERANCE: f64 = 1.1;
+    register();
+    area.fill(&WHITE)?;
+    let both = |v: &Verdict<'_>| [v.run.step_time_s, v.predicted];
+    let all = || report.verdicts.iter().flat_map(both);
+    let low = all().fold(f64::INFINITY, f64::min) / 1.3;
+    let high = all().fold(0.0, f64::max) * 1.3;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 20).into_font().color(&INK))
+        .margin(16)
+        .x_label_area_size(48)
+        .y_label_area_size(64)
+        .build_cartesian_2d((low..high).log_scale(), (low..high).log_scale())?;
+    let label = ("sans-serif", 14).into_font().color(&INK);
+    chart
+        .configure_mesh()
+        .x_desc("measured step time in seconds")
+        .y_desc("predicted")
+        .axis_desc_style(label.clone())
+        .label_style(label)
+        .light_line_style(WHITE)
+        .bold_line_style(GRID)
+        .x_label_formatter(&|v| short(*v))
+        .y_label_formatter(&|v| short(*v))
+        .draw()?;
+    for factor in [1.0 / TOLERANCE, 1.0, TOLERANCE] {
+        let ends = [(low, low * factor), (high, high * factor)];
+        let inside = |p: &(f64, f64)| p.1 >= low && p.1 <= high;
+        let ends = ends.map(|p| {
+            if inside(&p) {
+                p
+            } else {
+                let y = p.1.clamp(low, high);
+                (y / factor, y)
+            }
+        });
+        chart.draw_series(LineSeries::new(ends, IDEAL.stroke_width(1)))?;
+    }
+    let mut groups: Vec<&str> = report
+        .verdicts
+        .iter()
+        .map(|v| v.run.group.as_str())
+        .collect();
+    groups.dedup();
+    for (i, group) in groups.iter().enumerate() {
+        let colour = PALETTE[i % PALETTE.len()];
+        let own = report.verdicts.iter().filter(|v| v.run.group == *group);
+        chart
+            .draw_series(own.map(|v| {
+                Circle::new(
+                    (v.run.step_time_s, v.predicted),
+                    3,
+                    colour.mix(0.6).filled(),
+                )
+            }))?
+            .label(*group)
+            .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .label_font(("sans-serif", 14).into_font().color(&INK))
+        .background_style(WHITE.mix(0.8))
+        .draw()?;
+    area.present()?;
+    Ok(())
+}
+
+/// A number of seconds in as few characters as it takes.
+fn short(seconds: f64) -> String {
+    if seconds >= 0.1 {
+        format!("{seconds:.1}")
+    } else if seconds >= 0.01 {
+        format!("{seconds:.2}")
+    } else {
+        format!("{seconds:.3}")
+    }
 }
 
 /// The program brings its font: servers and CI have none.

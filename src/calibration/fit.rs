@@ -11,39 +11,98 @@ const DELTA: f64 = 1e-5;
 /// How often the solver may evaluate the model, in multiples of parameters.
 const PATIENCE: usize = 40;
 
-/// Fits positive parameters: `residuals` gives, for parameter values, one
-/// number for each observation, log(predicted / measured) in units of the
-/// expected error. Large residuals count by their size rather than their
+/// Residuals of parameter values, one for each observation:
+/// log(predicted / measured) in units of the expected error.
+type Residuals<'a> = &'a dyn Fn(&[f64]) -> Vec<f64>;
+
+/// Their derivatives by the logarithms of the parameters, a row for each
+/// observation; at the values, given the residuals there.
+type Derivatives<'a> = &'a dyn Fn(&[f64], &[f64]) -> DMatrix<f64>;
+
+/// What came out of a fit.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The values.
+    pub values: Vec<f64>,
+    /// Half of what was minimised: misfit and distance from the priors.
+    pub cost: f64,
+    /// Softened residuals there, without the priors.
+    pub residuals: Vec<f64>,
+    /// Their derivatives.
+    pub jacobian: DMatrix<f64>,
+}
+
+/// Fits positive parameters from the centres of their priors, with numeric
+/// derivatives. Large residuals count by their size rather than their
 /// square, so that an outlier pulls no harder than a miss.
-pub fn fit(priors: &[Prior], residuals: &dyn Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
-    let start: Vec<f64> = priors.iter().map(|p| p.centre.ln()).collect();
-    let problem = Problem {
+pub fn fit(priors: &[Prior], residuals: Residuals<'_>) -> Vec<f64> {
+    let start: Vec<f64> = priors.iter().map(|p| p.centre).collect();
+    let derivatives = |at: &[f64], here: &[f64]| {
+        let mut columns = DMatrix::zeros(here.len(), at.len());
+        let mut moved = at.to_vec();
+        for column in 0..at.len() {
+            moved[column] = at[column] * DELTA.exp();
+            for (row, (there, here)) in residuals(&moved).iter().zip(here).enumerate() {
+                columns[(row, column)] = (there - here) / DELTA;
+            }
+            moved[column] = at[column];
+        }
+        columns
+    };
+    solve(priors, &start, residuals, &derivatives).values
+}
+
+/// The same from given values, with given derivatives.
+pub fn solve(
+    priors: &[Prior],
+    start: &[f64],
+    residuals: Residuals<'_>,
+    derivatives: Derivatives<'_>,
+) -> Fitted {
+    let mut problem = Problem {
         priors,
         residuals,
-        at: DVector::from_vec(start),
+        derivatives,
+        at: DVector::from_iterator(start.len(), start.iter().map(|v| v.ln())),
+        here: Vec::new(),
     };
-    let solver = LevenbergMarquardt::new().with_patience(PATIENCE);
-    let (solved, _) = solver.minimize(problem);
-    solved.at.iter().map(|x| x.exp()).collect()
+    problem.here = residuals(&problem.values());
+    let solver = LevenbergMarquardt::new()
+        .with_patience(PATIENCE)
+        .with_ftol(1e-6)
+        .with_xtol(1e-5);
+    let (solved, report) = solver.minimize(problem);
+    Fitted {
+        values: solved.values(),
+        cost: report.objective_function,
+        residuals: solved.here.iter().copied().map(softened).collect(),
+        jacobian: solved.data_jacobian(),
+    }
 }
 
 struct Problem<'a> {
     priors: &'a [Prior],
-    residuals: &'a dyn Fn(&[f64]) -> Vec<f64>,
+    residuals: Residuals<'a>,
+    derivatives: Derivatives<'a>,
+    /// Logarithms of the parameters.
     at: DVector<f64>,
+    /// Residuals there.
+    here: Vec<f64>,
 }
 
 impl Problem<'_> {
-    fn evaluate(&self, at: &DVector<f64>) -> DVector<f64> {
-        let values: Vec<f64> = at.iter().map(|x| x.exp()).collect();
-        let mut all: Vec<f64> = (self.residuals)(&values)
-            .into_iter()
-            .map(softened)
-            .collect();
-        for (x, prior) in at.iter().zip(self.priors) {
-            all.push((x - prior.centre.ln()) / prior.spread);
+    fn values(&self) -> Vec<f64> {
+        self.at.iter().map(|x| x.exp()).collect()
+    }
+
+    /// Derivatives of the softened residuals, without the priors.
+    fn data_jacobian(&self) -> DMatrix<f64> {
+        let mut columns = (self.derivatives)(&self.values(), &self.here);
+        for (row, &z) in self.here.iter().enumerate() {
+            let slope = softened_slope(z);
+            columns.row_mut(row).iter_mut().for_each(|d| *d *= slope);
         }
-        DVector::from_vec(all)
+        columns
     }
 }
 
@@ -53,6 +112,14 @@ fn softened(z: f64) -> f64 {
     loss.max(0.0).sqrt().copysign(z)
 }
 
+/// How it changes with `z`.
+fn softened_slope(z: f64) -> f64 {
+    if z.abs() < 1e-4 {
+        return 1.0;
+    }
+    z / z.mul_add(z, 1.0).sqrt() / softened(z)
+}
+
 impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
     type ParameterStorage = Owned<f64, Dyn>;
     type ResidualStorage = Owned<f64, Dyn>;
@@ -60,6 +127,7 @@ impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
 
     fn set_params(&mut self, x: &DVector<f64>) {
         self.at.copy_from(x);
+        self.here = (self.residuals)(&self.values());
     }
 
     fn params(&self) -> DVector<f64> {
@@ -67,20 +135,23 @@ impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
     }
 
     fn residuals(&self) -> Option<DVector<f64>> {
-        Some(self.evaluate(&self.at))
+        let data = self.here.iter().copied().map(softened);
+        let far = |(x, prior): (&f64, &Prior)| (x - prior.centre.ln()) / prior.spread;
+        let priors = self.at.iter().zip(self.priors).map(far);
+        let all: Vec<f64> = data.chain(priors).collect();
+        all.iter()
+            .all(|r| r.is_finite())
+            .then(|| DVector::from_vec(all))
     }
 
     fn jacobian(&self) -> Option<DMatrix<f64>> {
-        let here = self.evaluate(&self.at);
-        let mut jacobian = DMatrix::zeros(here.len(), self.at.len());
-        let mut moved = self.at.clone();
-        for column in 0..self.at.len() {
-            moved[column] += DELTA;
-            let there = self.evaluate(&moved);
-            moved[column] = self.at[column];
-            jacobian.set_column(column, &((there - &here) / DELTA));
+        let data = self.data_jacobian();
+        let (rows, columns) = data.shape();
+        let mut all = data.insert_rows(rows, columns, 0.0);
+        for (k, prior) in self.priors.iter().enumerate() {
+            all[(rows + k, k)] = 1.0 / prior.spread;
         }
-        Some(jacobian)
+        Some(all)
     }
 }
 

@@ -204,5 +204,35 @@ parameters!(
         straggle: 0.03, 1.0;
         /// Host time that cutting and scheduling a part costs.
         part_s: 5e-4, 0.7;
+        /// Share of a process's rate that is left each way where both ways go
+        /// between the same two nodes.
+        duplex: 1.0, 0.1;
+        /// Bytes that pass at the line rate before a limit on a process's
+        /// flow takes hold, in every step.
+        burst: 1e3, 0.1;
+    }
+);
+
+parameters!(
+    /// What is particular to one type of device, on top of its peaks.
+    DeviceFactors {
+        /// Times what the shares of its peaks predict.
+        compute: 1.0, 0.25;
+        /// Host time of a step beside its operations: input, loop, framework.
+        overhead_s: 1e-4, 2.0;
+        /// How much longer workers compute on a node that others fill: power,
+        /// heat and host memory are shared.
+        crowding: 0.03, 1.0;
+    }
+);
+
+parameters!(
+    /// What is particular to one workload on one device.
+    WorkloadFactors {
+        /// Times what its layers predict; where nothing says what they
+        /// compute, milliseconds a sample.
+        compute: 1.0, 0.1;
+        /// Host time of a step, on top of the device's.
+        overhead_s: 1e-4, 2.0;
     }
 );

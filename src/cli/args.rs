@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crate::model::ModelName;
 use crate::plan::MinibatchRange;
 use crate::plan::Objective;
+use crate::runs::FoldBy;
 
 /// How long will a step of this training job take on those nodes, and how
 /// much faster is that than one worker?
@@ -35,6 +36,10 @@ pub(super) enum Command {
     Simulate(SimulateArgs),
     /// Every model that can answer, side by side.
     Compare(CompareArgs),
+    /// Fit parameters on measured runs.
+    Calibrate(CalibrateArgs),
+    /// Error of every model on measured runs.
+    Evaluate(Box<EvaluateArgs>),
     /// The papers' tables, recomputed beside the printed values.
     Reproduce(ReproduceArgs),
     /// The networks that jobs can name.
@@ -180,6 +185,133 @@ pub(super) struct CompareArgs {
     /// How to print.
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(super) output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CalibrateArgs {
+    /// Measured runs, one JSON object a line (- for stdin); may be repeated.
+    /// Where runs are marked with a split, only those to calibrate on count.
+    #[arg(long, value_name = "RUNS", required = true)]
+    pub(super) runs: Vec<PathBuf>,
+
+    /// Where to write the calibration.
+    #[arg(long, value_name = "CALIBRATION")]
+    pub(super) out: PathBuf,
+
+    /// What it is called; the time by default.
+    #[arg(long, value_name = "NAME")]
+    pub(super) version_name: Option<String>,
+
+    /// What the parameters are drawn towards; the shipped calibration by
+    /// default, `priors` for what was believed before any measurement.
+    #[arg(long, value_name = "FILE")]
+    pub(super) from: Option<PathBuf>,
+
+    /// Only runs of groups whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) group: Option<String>,
+
+    /// How to print what was determined.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct EvaluateArgs {
+    /// Measured runs, one JSON object a line (- for stdin); may be repeated.
+    #[arg(long, value_name = "RUNS", required_unless_present = "suite")]
+    pub(super) runs: Vec<PathBuf>,
+
+    /// Fit on these runs first; a split in the others is not looked at.
+    #[arg(long, value_name = "RUNS", conflicts_with = "folds")]
+    pub(super) calibrate: Vec<PathBuf>,
+
+    /// Part the runs into so many folds, each predicted by a fit on all
+    /// others; more than there are parts leaves one out at a time.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(super) folds: Option<u32>,
+
+    /// What stays together in a fold.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "placement",
+        requires = "folds"
+    )]
+    pub(super) fold_by: FoldByName,
+
+    /// Take each run's measured compute times, to judge communication alone.
+    #[arg(long)]
+    pub(super) compute_given: bool,
+
+    /// Only runs of groups whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) group: Option<String>,
+
+    /// The calibration that answers, or that fits are drawn towards; the
+    /// shipped one by default.
+    #[arg(long, value_name = "FILE")]
+    pub(super) calibration: Option<PathBuf>,
+
+    /// Write predicted against measured as a picture.
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+
+    /// Run the evaluations that this file lists and write them as one page
+    /// with its pictures: docs/accuracy.md is made so.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "calibrate", "folds", "compute_given", "group", "svg"], requires = "page")]
+    pub(super) suite: Option<PathBuf>,
+
+    /// The page that a suite writes (Markdown).
+    #[arg(long, value_name = "FILE", requires = "suite")]
+    pub(super) page: Option<PathBuf>,
+
+    /// Also print every run.
+    #[arg(long)]
+    pub(super) each: bool,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: EvaluateFormat,
+}
+
+/// What stays together in a fold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum FoldByName {
+    /// Runs of a group.
+    Group,
+    /// Runs on a cluster, whatever its nodes are called.
+    Cluster,
+    /// Runs of a network.
+    Workload,
+    /// Runs with so many workers on each node, in any order.
+    Placement,
+}
+
+impl From<FoldByName> for FoldBy {
+    fn from(name: FoldByName) -> Self {
+        match name {
+            FoldByName::Group => Self::Group,
+            FoldByName::Cluster => Self::Cluster,
+            FoldByName::Workload => Self::Workload,
+            FoldByName::Placement => Self::Placement,
+        }
+    }
+}
+
+/// How to print an evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum EvaluateFormat {
+    /// For eyes.
+    Table,
+    /// One JSON document.
+    Json,
+    /// One YAML document.
+    Yaml,
+    /// Comma-separated, with a header.
+    Csv,
+    /// A picture, as text.
+    Svg,
 }
 
 #[derive(Clone, Copy, Debug, Args)]

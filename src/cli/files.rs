@@ -9,10 +9,11 @@ use crate::job::{Job, JobFile, MAX_JOB_BYTES};
 use crate::model::ModelName;
 use crate::placement::Selection;
 use crate::plan::Ask;
+use crate::runs::Run;
 use crate::units::{BytesPerSecond, Unit, parse_quantity};
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Anything that stops a command, ready to print.
 pub(super) type Failure = Box<dyn std::error::Error>;
@@ -156,6 +157,31 @@ pub(super) fn read_calibration(path: &Path) -> Result<Calibration, Failure> {
         checked
             .map_err(|found| Problems::whole_file(&name, found, "a calibration".into(), None))?,
     )
+}
+
+/// Measured runs over this are refused unread.
+const MAX_RUNS_BYTES: u64 = 256 << 20;
+
+/// Measured runs of all files whose group contains `group`; every bad line is
+/// reported.
+pub(super) fn read_runs(paths: &[PathBuf], group: Option<&str>) -> Result<Vec<Run>, Failure> {
+    let mut all = Vec::new();
+    for path in paths {
+        let name = path.display().to_string();
+        let text = read_text(path, MAX_RUNS_BYTES)?;
+        all.extend(crate::runs::read(&name, &text)?);
+    }
+    if let Some(wanted) = group {
+        let mut groups: Vec<String> = all.iter().map(|run| run.group.clone()).collect();
+        all.retain(|run| run.group.contains(wanted));
+        if all.is_empty() {
+            groups.sort_unstable();
+            groups.dedup();
+            let there = groups.join(", ");
+            return Err(format!("no group contains `{wanted}`; there are: {there}").into());
+        }
+    }
+    Ok(all)
 }
 
 /// The text of a file, or of stdin for `-`, up to a limit.

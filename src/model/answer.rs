@@ -252,7 +252,7 @@ fn baseline_of(
             .find(|c| query.cluster.nodes[c.node].name == name || c.device == *device)
             .map_or(1, |c| c.batch),
     };
-    let timing = timings.of(query.job, device, batch, query.calibration)?;
+    let timing = timings.of(query.job, device, batch, 1, query.calibration)?;
     let baseline = Baseline {
         node: name.to_owned(),
         iteration_time: timing.step(),

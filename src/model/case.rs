@@ -1,7 +1,7 @@
 //! A job on a placement with every look-up done: the workers fall into
 //! classes that behave alike, so that a thousand of them cost what a few do.
 
-use super::compute::{self, Timing};
+use super::compute::{self, Learnt, Timing};
 use crate::calibration::Calibration;
 use crate::cluster::{Cluster, Node, Place, Transport};
 use crate::device::Device;
@@ -80,29 +80,49 @@ pub enum CaseError {
 /// Times of workloads on devices, kept between cases of one job.
 #[derive(Clone, Debug, Default)]
 pub struct Timings {
-    kept: Vec<(Arc<Device>, u32, Arc<Timing>)>,
+    kept: Vec<Kept>,
+}
+
+/// The time of a job's layers on a device.
+#[derive(Clone, Debug)]
+struct Kept {
+    device: Arc<Device>,
+    batch: u32,
+    sharing: u32,
+    timing: Arc<Timing>,
 }
 
 impl Timings {
-    /// The time of the job's layers for `batch` samples on a device.
+    /// The time of the job's layers for `batch` samples on a device, for one
+    /// of `sharing` workers on a node.
     pub fn of(
         &mut self,
         job: &Job,
         device: &Arc<Device>,
         batch: u32,
+        sharing: u32,
         calibration: &Calibration,
     ) -> Result<Arc<Timing>, CaseError> {
-        let same = |kept: &&(Arc<Device>, u32, Arc<Timing>)| {
-            kept.1 == batch && (Arc::ptr_eq(&kept.0, device) || kept.0 == *device)
+        let same = |kept: &&Kept| {
+            kept.batch == batch
+                && kept.sharing == sharing
+                && (Arc::ptr_eq(&kept.device, device) || kept.device == *device)
         };
-        if let Some((_, _, timing)) = self.kept.iter().find(same) {
-            return Ok(Arc::clone(timing));
+        if let Some(kept) = self.kept.iter().find(same) {
+            return Ok(Arc::clone(&kept.timing));
         }
-        let timing = compute::time(&job.workload, device, batch, job.precision, calibration)
-            .ok_or_else(|| CaseError::NoFlops(job.workload.name.clone()))?;
+        let (workload, precision) = (&job.workload, job.precision);
+        let timing = compute::from_layers(workload, device, batch, precision, calibration)
+            .zip(Learnt::of(workload, device, precision, calibration))
+            .map(|(layers, learnt)| learnt.apply(&layers, sharing))
+            .ok_or_else(|| CaseError::NoFlops(workload.name.clone()))?;
         let timing = Arc::new(timing);
-        self.kept
-            .push((Arc::clone(device), batch, Arc::clone(&timing)));
+        self.kept.push(Kept {
+            device: Arc::clone(device),
+            batch,
+            sharing,
+            timing: Arc::clone(&timing),
+        });
         Ok(timing)
     }
 }
@@ -269,7 +289,7 @@ impl<'a> Case<'a> {
             return Ok(());
         }
         self.classes.push(Class {
-            timing: timings.of(self.job, device, batch, self.calibration)?,
+            timing: timings.of(self.job, device, batch, spot.sharing, self.calibration)?,
             device: Arc::clone(device),
             batch,
             nic: spot.nic,
@@ -324,7 +344,7 @@ impl<'a> Case<'a> {
             Batch::Global(samples) => u32::try_from(*samples).unwrap_or(u32::MAX),
             _ => class.batch,
         };
-        let timing = timings.of(self.job, &class.device, batch, self.calibration)?;
+        let timing = timings.of(self.job, &class.device, batch, 1, self.calibration)?;
         Ok((f64::from(batch), timing.step()))
     }
 

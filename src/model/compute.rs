@@ -6,7 +6,10 @@
 //! start-up cost. Measured profiles replace all of it.
 
 mod accelerator;
+mod learnt;
 mod processor;
+
+pub use learnt::Learnt;
 
 use crate::calibration::Calibration;
 use crate::device::{Device, DeviceKind, accelerator as accelerator_by, cpu};
@@ -80,8 +83,36 @@ impl Timing {
     }
 }
 
+impl Timing {
+    /// Everything so many times as long.
+    fn scaled(&self, factor: f64) -> Self {
+        let scale = |times: &[Seconds]| times.iter().map(|t| *t * factor).collect();
+        Self {
+            borrowed: self.borrowed,
+            ..Self::new(
+                scale(&self.forward),
+                scale(&self.backward),
+                self.optimizer * factor,
+            )
+        }
+    }
+
+    /// Time before the first layer.
+    fn delay(&mut self, overhead: Seconds) {
+        if let Some(first) = self.forward.first_mut() {
+            *first += overhead;
+            self.forward_total += overhead;
+        }
+    }
+}
+
 /// Devices whose own rows the shipped parameters were fitted on.
 const FITTED: [&str; 4] = ["NVIDIA-H200", "lab-xeon-1t", "lab-xeon-2t", "lab-xeon-4t"];
+
+/// Whether a device is one of those, by its name.
+pub fn was_fitted_on(device: &str) -> bool {
+    FITTED.contains(&device)
+}
 
 /// Whether a device is one of those, and not another of its name.
 fn was_measured(device: &Device) -> bool {
@@ -108,9 +139,23 @@ fn profiled(profile: &Profile, batch: u32) -> Timing {
     Timing::new(forward, backward, profile.optimizer)
 }
 
-/// Times a workload's layers for `batch` samples on a device. `None` when
-/// nothing says what the layers compute.
+/// Times a workload's layers for `batch` samples on a device, for a worker
+/// alone on its node. `None` when nothing says what the layers compute.
 pub fn time(
+    workload: &Workload,
+    device: &Device,
+    batch: u32,
+    precision: Precision,
+    calibration: &Calibration,
+) -> Option<Timing> {
+    let layers = from_layers(workload, device, batch, precision, calibration)?;
+    let learnt = Learnt::of(workload, device, precision, calibration);
+    learnt.map(|learnt| learnt.apply(&layers, 1))
+}
+
+/// What the layers alone say: before anything particular to the device or
+/// the workload. Where they say nothing, a millisecond a sample.
+pub fn from_layers(
     workload: &Workload,
     device: &Device,
     batch: u32,
@@ -121,7 +166,7 @@ pub fn time(
         return Some(profiled(profile, batch));
     }
     if !workload.has_flops {
-        return None;
+        return Some(unknown(workload, batch));
     }
     let batch = f64::from(batch);
     let mut timing = match device.kind {
@@ -130,6 +175,15 @@ pub fn time(
         }
         DeviceKind::Cpu => processor::time(&calibration.cpu, device, workload, batch),
     };
-    timing.borrowed = !was_measured(device);
+    timing.borrowed = !was_measured(device) && calibration.device(&device.name).is_none();
     Some(timing)
+}
+
+/// Layers of which nobody says what they compute: all alike, backward twice
+/// forward.
+fn unknown(workload: &Workload, batch: u32) -> Timing {
+    const SAMPLE: f64 = 1e-3;
+    let layers = workload.layers.len().max(1);
+    let each = Seconds::new(SAMPLE * f64::from(batch) / 3.0 / layers as f64);
+    Timing::new(vec![each; layers], vec![each * 2.0; layers], Seconds::ZERO)
 }

@@ -9,10 +9,8 @@ use crate::units::Seconds;
 /// Quantile of the normal distribution for an interval of 90 %.
 const NINETY_PERCENT: f64 = 1.645;
 
-/// Errors of compute and of communication, each as large as rows not fitted
-/// on showed, by their share of the step.
-pub(super) fn interval(case: &Case<'_>, step: &Step) -> Interval {
-    let spread = &case.calibration.spread;
+/// The share of a step that is computing.
+pub fn computing_share(case: &Case<'_>, step: &Step) -> f64 {
     // A server's update belongs to its transfers, a worker's to its compute.
     let served = !case.servers.is_empty();
     let computing: Seconds = step
@@ -25,11 +23,26 @@ pub(super) fn interval(case: &Case<'_>, step: &Step) -> Interval {
         })
         .map(|p| p.time)
         .sum();
-    let share = (computing / step.time).clamp(0.0, 1.0);
+    (computing / step.time).clamp(0.0, 1.0)
+}
+
+/// Errors of compute and of communication, each as large as runs not fitted
+/// on showed, by their share of the step.
+pub fn interval(case: &Case<'_>, step: &Step) -> Interval {
+    let spread = &case.calibration.spread;
+    let share = computing_share(case, step);
+    let seen = |device: &str| {
+        let (workload, precision) = (&case.job.workload, case.job.precision);
+        let factors = case.calibration.workload(workload, device, precision);
+        factors.is_some()
+    };
     let compute = if case.classes.iter().any(|c| c.timing.borrowed) {
         spread.borrowed_compute
     } else {
-        spread.compute
+        match spread.seen_compute {
+            Some(of_seen) if case.classes.iter().all(|c| seen(&c.device.name)) => of_seen,
+            _ => spread.compute,
+        }
     };
     let sigma = (share * compute).hypot((1.0 - share) * spread.transfer);
     let factor = (NINETY_PERCENT * sigma).exp();

@@ -4,7 +4,7 @@ use crate::job::{Strategy, Sync};
 use std::fmt;
 
 /// A model that can be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ModelName {
     /// One worker alone.
     Compute,

@@ -7,7 +7,7 @@
 mod cost;
 mod messages;
 
-pub use cost::Cost;
+pub use cost::{Cost, section};
 pub use messages::Message;
 
 use super::case::Case;
@@ -94,11 +94,12 @@ impl<'a> Model<'a> {
         let copy = cost::copy_s_per_byte(case, slowest);
         let bytes: f64 = ready.iter().map(|g: &Gradient| g.bytes).sum();
         let mut upto = 0.0;
+        let times = cost.times(messages.iter().map(|m| m.bytes));
         let sends: Vec<Sending> = messages
             .iter()
-            .map(|m| {
+            .zip(times)
+            .map(|(m, alone)| {
                 upto += m.bytes;
-                let alone = cost.time(m.bytes);
                 Sending {
                     share: m.share,
                     after: copy * upto + m.wait,

@@ -165,7 +165,7 @@ impl<'a> Pool<'a> {
             let device = node.device().ok_or(CaseError::NoWorkers)?;
             let timing = self
                 .timings
-                .of(self.ask.job, device, batch, self.ask.calibration)?;
+                .of(self.ask.job, device, batch, 1, self.ask.calibration)?;
             ranked.push((f64::from(batch) / timing.step().get(), node.nic.get(), kind));
         }
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
@@ -181,7 +181,7 @@ impl<'a> Pool<'a> {
             let device = nodes[self.baseline].device().ok_or_else(unknown)?;
             let timing = self
                 .timings
-                .of(self.ask.job, device, batch, self.ask.calibration)?;
+                .of(self.ask.job, device, batch, 1, self.ask.calibration)?;
             self.alone = f64::from(batch) / timing.step().get();
         }
         self.kinds = ranked.into_iter().map(|r| r.2).collect();

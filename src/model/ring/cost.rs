@@ -1,7 +1,7 @@
 //! What a collective costs: start-up and bytes, by its shape.
 
-use crate::calibration::CollectiveParameters;
-use crate::cluster::Transport;
+use crate::calibration::{CollectiveParameters, Section};
+use crate::cluster::{Cluster, Transport};
 use crate::device::DeviceKind;
 use crate::job::{Algorithm, Strategy};
 use crate::model::case::Case;
@@ -24,6 +24,32 @@ pub struct Cost {
     carrier: Carrier,
     class: usize,
     rate: BytesPerSecond,
+    /// Bytes on the wire for each byte of a message.
+    on_wire: f64,
+    /// Seconds that a byte on the wire saves where no limit of a flow holds
+    /// it back.
+    at_line_rate: f64,
+    /// Bytes on the wire that none holds back in a step.
+    burst: f64,
+}
+
+/// Who moves the bytes: processors, or accelerators over one transport.
+fn mover(accelerators: bool, rdma: bool) -> Section {
+    match (accelerators, rdma) {
+        (false, _) => Section::Gloo,
+        (true, false) => Section::NcclTcp,
+        (true, true) => Section::NcclRdma,
+    }
+}
+
+/// The part of a calibration that a collective over all nodes of a cluster
+/// goes by.
+pub fn section(cluster: &Cluster) -> Section {
+    let computing = || cluster.nodes.iter().filter(|n| n.workers() > 0);
+    mover(
+        computing().all(|n| n.accelerators.is_some()),
+        computing().all(|n| n.transport == Transport::Rdma),
+    )
 }
 
 /// Parameters of whoever moves the bytes.
@@ -34,10 +60,10 @@ pub(super) fn parameters<'a>(case: &Case<'a>) -> &'a CollectiveParameters {
         .iter()
         .all(|c| c.device.kind == DeviceKind::Accelerator);
     let rdma = case.classes.iter().all(|c| c.transport == Transport::Rdma);
-    match (accelerators, rdma) {
-        (false, _) => &collectives.gloo,
-        (true, false) => &collectives.nccl_tcp,
-        (true, true) => &collectives.nccl_rdma,
+    match mover(accelerators, rdma) {
+        Section::NcclTcp => &collectives.nccl_tcp,
+        Section::NcclRdma => &collectives.nccl_rdma,
+        _ => &collectives.gloo,
     }
 }
 
@@ -81,7 +107,13 @@ impl Cost {
         let workers = f64::from(case.workers);
         let nodes = f64::from(case.nodes);
         let sharing = case.classes.iter().map(|c| c.sharing).max().unwrap_or(1);
-        let nic_rate = (p.goodput * nic(nic_class)).min(p.process_rate);
+        // Between two nodes only, both ways share what one process gets.
+        let process_rate = if case.nodes == 2 {
+            p.process_rate * p.duplex
+        } else {
+            p.process_rate
+        };
+        let nic_rate = (p.goodput * nic(nic_class)).min(process_rate);
         let peer_rate = p.peer_goodput * peer(peer_class);
         let one_node = case.nodes == 1;
         // Around a ring every link carries 2(N − 1)/N of the bytes, once.
@@ -135,11 +167,11 @@ impl Cost {
                 peer_class,
                 case.classes[peer_class].device.peer_rate,
             )
-        } else if p.process_rate < p.goodput * nic(nic_class) {
+        } else if process_rate < p.goodput * nic(nic_class) {
             (
                 Carrier::Process,
                 nic_class,
-                BytesPerSecond::new(p.process_rate),
+                BytesPerSecond::new(process_rate),
             )
         } else if sharing > 1 && peer_rate < nic_rate {
             (
@@ -150,13 +182,32 @@ impl Cost {
         } else {
             (Carrier::Nic, nic_class, case.classes[nic_class].nic)
         };
+        let flow = |rate: f64| 1.0 / rate;
         Self {
             shapes,
             used,
             carrier,
             class,
             rate,
+            on_wire: around(workers),
+            at_line_rate: if carrier == Carrier::Process {
+                flow(process_rate) - flow(p.goodput * nic(nic_class))
+            } else {
+                0.0
+            },
+            burst: p.burst,
         }
+    }
+
+    /// Times of messages that follow one another: the first bytes of a step
+    /// pass before a limit on a flow takes hold.
+    pub fn times(&self, bytes: impl Iterator<Item = f64>) -> impl Iterator<Item = f64> {
+        let mut allowance = self.burst;
+        bytes.map(move |bytes| {
+            let unheld = allowance.min(bytes * self.on_wire);
+            allowance -= unheld;
+            self.time(bytes) - unheld * self.at_line_rate
+        })
     }
 
     /// The time of one message.
