@@ -6,7 +6,7 @@ mod free;
 mod hypotheses;
 mod row;
 
-pub use row::{NOISE, Row};
+pub use row::Row;
 
 use crate::calibration::{Calibration, Fitted, Prior, Provenance, Section, Slot, solve};
 use crate::model::{PredictError, compute};
@@ -36,6 +36,8 @@ pub struct Learnt {
     pub undetermined: Vec<Slot>,
     /// Runs that no model could be asked about, and why.
     pub left_out: Vec<(String, PredictError)>,
+    /// Runs at odds with all others, which were not fitted on in the end.
+    pub set_aside: Vec<String>,
 }
 
 /// A standard deviation that is at least this share of the prior's tells
@@ -48,8 +50,41 @@ const HELD: f64 = 1e-6;
 /// Step of the derivative, in units of the logarithm.
 const DELTA: f64 = 1e-4;
 
-/// Fits on runs.
+/// A run that is off by so many times its noise after a fit is at odds with
+/// the others, where those are at least so many times as many.
+const AT_ODDS: f64 = 8.0;
+const MAJORITY: usize = 3;
+
+/// Fits on runs. Those at odds with all others are set aside, so that one
+/// liar cannot move what is predicted for everybody.
 pub fn learn(runs: &[&Run], start: Start<'_>) -> Learnt {
+    let first = fit_once(runs, start);
+    let off = |run: &&Run| {
+        let row = Row::new(run, &first.calibration).ok()?;
+        let error = (row.predict(&first.calibration) / run.step_time_s).ln();
+        Some(error.abs() / run.noise)
+    };
+    let odd: Vec<bool> = runs
+        .iter()
+        .map(|run| off(run).is_some_and(|z| z > AT_ODDS))
+        .collect();
+    let count = odd.iter().filter(|odd| **odd).count();
+    if count == 0 || count * (MAJORITY + 1) > runs.len() {
+        return first;
+    }
+    let kept: Vec<&Run> = runs
+        .iter()
+        .zip(&odd)
+        .filter(|(_, odd)| !**odd)
+        .map(|(run, _)| *run)
+        .collect();
+    let mut learnt = fit_once(&kept, start);
+    let ids = runs.iter().zip(&odd).filter(|(_, odd)| **odd);
+    learnt.set_aside = ids.map(|(run, _)| run.id.clone()).collect();
+    learnt
+}
+
+fn fit_once(runs: &[&Run], start: Start<'_>) -> Learnt {
     let mut calibration = start.calibration();
     let sections = free::sections(runs);
     for section in &sections {
@@ -143,6 +178,7 @@ pub fn learn(runs: &[&Run], start: Start<'_>) -> Learnt {
         determined,
         undetermined,
         left_out,
+        set_aside: Vec::new(),
     }
 }
 

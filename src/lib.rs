@@ -32,6 +32,8 @@ pub mod sim;
 
 pub mod model;
 
+pub mod observed;
+
 pub mod runs;
 
 pub mod learn;

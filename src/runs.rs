@@ -12,6 +12,10 @@ use crate::job::{Job, JobFile};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+/// How far a measured run and a prediction are apart, typically: the machine,
+/// and what the models leave out.
+pub const NOISE: f64 = 0.08;
+
 /// Lines that a file may have.
 const MAX_RUNS: usize = 1_000_000;
 
@@ -40,6 +44,8 @@ pub struct Run {
     pub cluster: Cluster,
     /// Time of one iteration in seconds.
     pub step_time_s: f64,
+    /// How far a measurement and a prediction are apart, typically.
+    pub noise: f64,
     /// Compute times that were measured beside it.
     pub given: Option<Given>,
     /// Time that synchronising added to the step, where it was measured.
@@ -170,6 +176,7 @@ fn read_line(place: &str, text: &str) -> Result<Run, Problems> {
         id: line.id.unwrap_or_else(|| place.to_owned()),
         group: line.group.unwrap_or_else(|| "runs".to_owned()),
         split: line.split,
+        noise: NOISE,
         given: Given::read(&line.context),
         exposed_sync_s: line.context["exposed_sync_s"].as_f64(),
         job,

@@ -207,8 +207,8 @@ pub(super) struct CalibrateArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) from: Option<PathBuf>,
 
-    /// Only runs of groups whose name contains this.
-    #[arg(long, value_name = "TEXT")]
+    /// Only runs of groups whose name matches this (a regular expression).
+    #[arg(long, value_name = "PATTERN")]
     pub(super) group: Option<String>,
 
     /// How to print what was determined.
@@ -244,8 +244,8 @@ pub(super) struct EvaluateArgs {
     #[arg(long)]
     pub(super) compute_given: bool,
 
-    /// Only runs of groups whose name contains this.
-    #[arg(long, value_name = "TEXT")]
+    /// Only runs of groups whose name matches this (a regular expression).
+    #[arg(long, value_name = "PATTERN")]
     pub(super) group: Option<String>,
 
     /// The calibration that answers, or that fits are drawn towards; the
@@ -265,6 +265,10 @@ pub(super) struct EvaluateArgs {
     /// The page that a suite writes (Markdown).
     #[arg(long, value_name = "FILE", requires = "suite")]
     pub(super) page: Option<PathBuf>,
+
+    /// Write nothing: fail where the page is out of date.
+    #[arg(long, requires = "suite")]
+    pub(super) check: bool,
 
     /// Also print every run.
     #[arg(long)]
@@ -533,9 +537,24 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) calibration: Option<PathBuf>,
 
-    /// Where observations are kept.
+    /// Where reported steps and calibrations are kept; without it they are
+    /// lost with the process.
     #[arg(long, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
+
+    /// Where to fetch step times of jobs that do not report them: Prometheus
+    /// queries and log lines (YAML; see docs/observations.md).
+    #[arg(long, value_name = "FILE")]
+    pub(super) observe: Option<PathBuf>,
+
+    /// Jobs that reported and are shown in the metrics; the oldest silent one
+    /// gives way.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = within::<1, 100_000>)]
+    pub(super) max_jobs: usize,
+
+    /// Do not fit on reported steps unless asked to (Calibration/Recalibrate).
+    #[arg(long)]
+    pub(super) no_recalibrate: bool,
 
     /// What to assume of NICs that nobody describes.
     #[arg(long, value_name = "GBPS", default_value = "10")]

@@ -18,7 +18,7 @@ pub(super) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
         None => Calibration::shipped().clone(),
     };
     if let (Some(suite), Some(page)) = (&args.suite, &args.page) {
-        return suite::run(suite, page, &calibration);
+        return suite::run(suite, page, args.check, &calibration);
     }
     let group = args.group.as_deref();
     let runs = read_runs(&args.runs, group)?;

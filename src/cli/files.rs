@@ -10,7 +10,9 @@ use crate::model::ModelName;
 use crate::placement::Selection;
 use crate::plan::Ask;
 use crate::runs::Run;
+use crate::serve::PullFile;
 use crate::units::{BytesPerSecond, Unit, parse_quantity};
+use regex::Regex;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -159,10 +161,26 @@ pub(super) fn read_calibration(path: &Path) -> Result<Calibration, Failure> {
     )
 }
 
+/// A list of sources of step times.
+pub(super) fn read_sources(path: &Path) -> Result<Vec<crate::serve::PullSource>, Problems> {
+    let name = path.display().to_string();
+    let text = read_text(path, MAX_CALIBRATION_BYTES)?;
+    PullFile {
+        name: &name,
+        text: &text,
+    }
+    .read()
+}
+
+/// A file of no great size.
+pub(super) fn read_small(path: &Path) -> Result<String, Problems> {
+    read_text(path, MAX_CALIBRATION_BYTES)
+}
+
 /// Measured runs over this are refused unread.
 const MAX_RUNS_BYTES: u64 = 256 << 20;
 
-/// Measured runs of all files whose group contains `group`; every bad line is
+/// Measured runs of all files whose group matches `group`; every bad line is
 /// reported.
 pub(super) fn read_runs(paths: &[PathBuf], group: Option<&str>) -> Result<Vec<Run>, Failure> {
     let mut all = Vec::new();
@@ -172,13 +190,14 @@ pub(super) fn read_runs(paths: &[PathBuf], group: Option<&str>) -> Result<Vec<Ru
         all.extend(crate::runs::read(&name, &text)?);
     }
     if let Some(wanted) = group {
+        let pattern = Regex::new(wanted).map_err(|error| format!("--group: {error}"))?;
         let mut groups: Vec<String> = all.iter().map(|run| run.group.clone()).collect();
-        all.retain(|run| run.group.contains(wanted));
+        all.retain(|run| pattern.is_match(&run.group));
         if all.is_empty() {
             groups.sort_unstable();
             groups.dedup();
             let there = groups.join(", ");
-            return Err(format!("no group contains `{wanted}`; there are: {there}").into());
+            return Err(format!("no group matches `{wanted}`; there are: {there}").into());
         }
     }
     Ok(all)

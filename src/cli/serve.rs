@@ -40,9 +40,6 @@ pub(super) fn run(args: ServeArgs) -> Result<(), Failure> {
         }),
         _ => None,
     };
-    if args.data_dir.is_some() {
-        tracing::warn!("--data-dir is kept for observations, which this version holds in memory");
-    }
     let config = Config {
         listen: args.listen,
         access: Access {
@@ -69,6 +66,13 @@ pub(super) fn run(args: ServeArgs) -> Result<(), Failure> {
             curve_workers: args.max_curve_workers,
             longest_call: Duration::from_secs(args.max_call_seconds),
         },
+        data: args.data_dir,
+        pull: match &args.observe {
+            Some(path) => files::read_sources(path)?,
+            None => Vec::new(),
+        },
+        jobs: args.max_jobs,
+        recalibrate: !args.no_recalibrate,
         drain: Duration::from_secs(args.drain_seconds),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

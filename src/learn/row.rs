@@ -10,9 +10,6 @@ use crate::placement::{Placement, Selection};
 use crate::runs::Run;
 use std::sync::Arc;
 
-/// How far a measurement and a prediction are apart, typically.
-pub const NOISE: f64 = 0.08;
-
 /// What a phase counts against the whole step.
 const PHASE: f64 = 0.5;
 
@@ -162,7 +159,7 @@ impl<'a> Row<'a> {
         let case = self.case(calibration, layers);
         let log = |ours: f64, theirs: f64| {
             if theirs > 0.0 {
-                (ours / theirs).ln() / NOISE
+                (ours / theirs).ln() / self.run.noise
             } else {
                 0.0
             }

@@ -120,6 +120,13 @@ pub(super) fn read_model(name: &str, wrong: &mut Wrong) -> Option<Option<ModelNa
     found.map(|m| Some(*m))
 }
 
+/// The job that a message stands for.
+pub(super) fn job_of(message: &v1::Job) -> Result<Job, Status> {
+    let mut wrong = Wrong::default();
+    let job = read_job(message, &mut wrong);
+    wrong.or(job)
+}
+
 fn read_job(message: &v1::Job, wrong: &mut Wrong) -> Option<Job> {
     let profile = match message
         .workload

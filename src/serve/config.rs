@@ -1,6 +1,7 @@
 //! What the sidecar is told.
 
 use super::access::Access;
+use super::pull;
 use super::tls::TlsFiles;
 use crate::calibration::Calibration;
 use crate::cluster::{Cluster, Defaults, Links};
@@ -51,5 +52,13 @@ pub(crate) struct Config {
     pub(crate) assumed: (Defaults, Links),
     pub(crate) limits: Limits,
     pub(crate) access: Access,
+    /// Where observations and calibrations are kept; in memory without.
+    pub(crate) data: Option<PathBuf>,
+    /// Where step times are fetched from.
+    pub(crate) pull: Vec<pull::Source>,
+    /// Jobs whose numbers are shown.
+    pub(crate) jobs: usize,
+    /// Whether to fit on observations without being asked.
+    pub(crate) recalibrate: bool,
     pub(crate) drain: Duration,
 }

@@ -1,5 +1,6 @@
 //! Messages as the documents that files hold, so that one reader checks both.
 
+use crate::cluster::{Node, Role, Transport};
 use crate::input::{Number, Tree};
 use crate::protocol::v1::{self, fusion, job, strategy, workload};
 
@@ -212,4 +213,35 @@ fn node_tree(node: &v1::Node) -> Tree {
         .text("zone", &node.zone)
         .text("rack", &node.rack)
         .done()
+}
+
+/// A node of the inventory as a caller would bring it.
+pub(super) fn node_message(node: &Node) -> v1::Node {
+    let (accelerator_type, accelerator_count) = match &node.accelerators {
+        Some(a) => (a.device.name.to_string(), a.count),
+        None => (String::new(), 0),
+    };
+    let cpu = node.cpu.as_ref();
+    v1::Node {
+        name: node.name.clone(),
+        role: match node.role {
+            Role::Server => v1::Role::Server,
+            Role::Worker => v1::Role::Worker,
+        }
+        .into(),
+        accelerator_type,
+        accelerator_count,
+        cpu_type: cpu.map(|d| d.name.to_string()).unwrap_or_default(),
+        cpu_cores: cpu.map_or(0, |d| d.cores),
+        cpu_clock_ghz: 0.0,
+        nic_gbps: node.nic.gbit(),
+        transport: match node.transport {
+            Transport::Rdma => v1::Transport::Rdma,
+            Transport::Tcp => v1::Transport::Tcp,
+        }
+        .into(),
+        price_per_hour: 0.0,
+        zone: node.place.zone.as_deref().unwrap_or_default().to_owned(),
+        rack: node.place.rack.as_deref().unwrap_or_default().to_owned(),
+    }
 }

@@ -6,9 +6,8 @@ mod observations;
 mod predictor;
 mod scores;
 
-pub(crate) use observations::Reports;
-
 use super::access::Access;
+use super::reports::Reports;
 use super::state::State;
 use std::sync::Arc;
 

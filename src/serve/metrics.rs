@@ -23,6 +23,8 @@ pub(crate) struct Metrics {
     error: GaugeVec,
     job: IntGaugeVec,
     steps: IntCounterVec,
+    calibration_error: GaugeVec,
+    recalibrations: IntCounterVec,
     /// Labels in use, to take back those that are gone.
     shown: Mutex<Shown>,
 }
@@ -32,6 +34,7 @@ struct Shown {
     version: Option<String>,
     accelerators: Vec<String>,
     facts: Vec<String>,
+    groups: Vec<String>,
 }
 
 /// A job's numbers.
@@ -40,8 +43,9 @@ pub(crate) struct JobNumbers<'a> {
     pub(crate) workload: &'a str,
     pub(crate) accelerator: &'a str,
     pub(crate) model: &'a str,
-    pub(crate) predicted: f64,
-    pub(crate) observed: f64,
+    /// Where nothing can be predicted, or no step was seen yet: none.
+    pub(crate) predicted: Option<f64>,
+    pub(crate) observed: Option<f64>,
 }
 
 impl Metrics {
@@ -68,6 +72,14 @@ impl Metrics {
                 registry.register(Box::new(counters.clone()))?;
                 Ok(counters)
             };
+        let recalibrations = counters(
+            "stepcast_recalibrations_total",
+            "Fits on observations, by what came of them: taken, kept (the one in force was no worse), failed.",
+            &["outcome"],
+        )?;
+        for outcome in ["taken", "kept", "failed"] {
+            recalibrations.with_label_values(&[outcome]);
+        }
         let build = counts("stepcast_build_info", "The program.", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         Ok(Self {
@@ -128,6 +140,12 @@ impl Metrics {
                 "Steps that jobs reported.",
                 &["job"],
             )?,
+            calibration_error: gauges(
+                "stepcast_calibration_error_ratio",
+                "Mean size of predicted over observed, minus 1, by type of device, and over all jobs.",
+                &["group"],
+            )?,
+            recalibrations,
             shown: Mutex::default(),
             registry,
         })
@@ -208,17 +226,51 @@ impl Metrics {
 
     /// A job reported steps.
     pub(crate) fn observed(&self, job: &JobNumbers<'_>, steps: u64) {
-        self.steps.with_label_values(&[job.id]).inc_by(steps);
-        self.predicted
-            .with_label_values(&[job.id, job.model])
-            .set(job.predicted);
-        self.observed.with_label_values(&[job.id]).set(job.observed);
-        self.error
-            .with_label_values(&[job.id])
-            .set(job.predicted / job.observed - 1.0);
+        self.counted(job.id, steps);
+        if let Some(predicted) = job.predicted {
+            self.predicted
+                .with_label_values(&[job.id, job.model])
+                .set(predicted);
+        }
+        if let Some(observed) = job.observed {
+            self.observed.with_label_values(&[job.id]).set(observed);
+        }
+        if let (Some(predicted), Some(observed)) = (job.predicted, job.observed) {
+            self.error
+                .with_label_values(&[job.id])
+                .set(predicted / observed - 1.0);
+        }
         self.job
             .with_label_values(&[job.id, job.workload, job.accelerator, job.model])
             .set(1);
+    }
+
+    /// Steps of a job were counted.
+    pub(crate) fn counted(&self, id: &str, steps: u64) {
+        self.steps.with_label_values(&[id]).inc_by(steps);
+    }
+
+    /// Mean error of predictions against observations, by group.
+    pub(crate) fn errors(&self, errors: &BTreeMap<String, f64>) {
+        let Ok(mut shown) = self.shown.lock() else {
+            return;
+        };
+        for gone in &shown.groups {
+            if !errors.contains_key(gone) {
+                let _ = self.calibration_error.remove_label_values(&[gone]);
+            }
+        }
+        shown.groups = errors.keys().cloned().collect();
+        for (group, error) in errors {
+            self.calibration_error
+                .with_label_values(&[group])
+                .set(*error);
+        }
+    }
+
+    /// A fit on observations came to an end.
+    pub(crate) fn recalibrated(&self, outcome: &str) {
+        self.recalibrations.with_label_values(&[outcome]).inc();
     }
 
     /// A job gives way to others.

@@ -1,9 +1,8 @@
 //! Puts the parts together, and takes them apart on a signal.
 
-use super::access::Access;
 use super::admin;
 use super::config::{Config, Limits, Source};
-use super::handlers::{Handlers, Reports};
+use super::handlers::Handlers;
 use super::layers::calls::{Calls, CallsLayer};
 use super::layers::deadline::DeadlineLayer;
 use super::layers::panics::CatchPanicLayer;
@@ -11,8 +10,13 @@ use super::layers::request_id::RequestIdLayer;
 use super::layers::shed::ShedLayer;
 use super::listen::{self, Server};
 use super::metrics::Metrics;
+use super::pull;
+use super::recalibrate;
+use super::reports::Reports;
 use super::state::State;
+use super::store::Store;
 use super::tls::Tls;
+use crate::calibration::Calibration;
 use crate::cluster::Cluster;
 use crate::kubernetes;
 use crate::protocol::FILE_DESCRIPTOR_SET;
@@ -57,14 +61,11 @@ const PATHS: [&str; 15] = [
 const RETRY: Duration = Duration::from_millis(50);
 /// How often certificates are looked at.
 const RELOAD: Duration = Duration::from_secs(10);
-/// Jobs whose numbers are shown.
-const MOST_JOBS: usize = 200;
 
 /// All services behind all layers.
 #[allow(clippy::type_complexity, reason = "it has no name to say it with")]
 pub(crate) fn service(
-    state: &Arc<State>,
-    access: Access,
+    handlers: Handlers,
 ) -> Result<
     (
         impl Service<
@@ -85,9 +86,9 @@ pub(crate) fn service(
     ),
     Failure,
 > {
-    let limits = &state.limits;
-    let calls = Calls::new(&state.metrics.registry, &PATHS)?;
-    let (routes, health) = routes(state, access, limits)?;
+    let limits = handlers.state.limits;
+    let calls = Calls::new(&handlers.state.metrics.registry, &PATHS)?;
+    let (routes, health) = routes(handlers, &limits)?;
     let stack = CallsLayer(calls).layer(
         RequestIdLayer::default().layer(
             DeadlineLayer {
@@ -105,16 +106,7 @@ pub(crate) fn service(
     Ok((stack, health))
 }
 
-fn routes(
-    state: &Arc<State>,
-    access: Access,
-    limits: &Limits,
-) -> Result<(Routes, HealthReporter), Failure> {
-    let handlers = Handlers {
-        state: Arc::clone(state),
-        access: Arc::new(access),
-        reports: Arc::new(Reports::new(MOST_JOBS)),
-    };
+fn routes(handlers: Handlers, limits: &Limits) -> Result<(Routes, HealthReporter), Failure> {
     let (reporter, health) = tonic_health::server::health_reporter();
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -152,6 +144,10 @@ pub(crate) async fn run(config: Config, announce: impl FnOnce(&Started)) -> Resu
         assumed,
         limits,
         access,
+        data,
+        pull: sources,
+        jobs,
+        recalibrate: by_itself,
         drain,
     } = config;
     let (cluster, watched) = match source {
@@ -159,15 +155,42 @@ pub(crate) async fn run(config: Config, announce: impl FnOnce(&Started)) -> Resu
         Source::Kubernetes => (Cluster::default(), Some(assumed)),
     };
     let synced = watched.is_none();
+    let (store, kept) = Store::open(data.as_deref())?;
+    let learnt = kept.calibrations.iter().filter_map(|text| {
+        let read: Result<Calibration, String> = crate::input::parse(text);
+        read.inspect_err(|error| tracing::warn!(error, "a kept calibration cannot be read"))
+            .ok()
+    });
     let state = State::new(
         cluster,
         calibration,
+        learnt.collect(),
         synced,
         assumed,
         limits,
         Metrics::new()?,
     );
-    let (service, health) = service(&state, access)?;
+    let calibration = Arc::clone(&state.snapshot().calibration);
+    let reports = Arc::new(Reports::new(
+        jobs,
+        assumed,
+        store,
+        &kept,
+        &calibration,
+        &state.metrics,
+    ));
+    if by_itself {
+        tokio::spawn(recalibrate::watch(Arc::clone(&state), Arc::clone(&reports)));
+    }
+    let handlers = Handlers {
+        state: Arc::clone(&state),
+        access: Arc::new(access),
+        reports,
+    };
+    for source in sources {
+        tokio::spawn(pull::run(source, Arc::new(handlers.clone())));
+    }
+    let (service, health) = service(handlers)?;
     let server = Server::new(
         service,
         listen::Limits {

@@ -39,7 +39,12 @@ pub(crate) struct State {
     pub(crate) draining: watch::Sender<bool>,
     synced: AtomicBool,
     in_touch: AtomicBool,
-    imports: AtomicU64,
+    /// What fits are drawn towards.
+    base: ArcSwap<Calibration>,
+    /// Numbers of versions that were given.
+    numbers: AtomicU64,
+    /// Whether somebody wanted an earlier calibration back.
+    rolled_back: AtomicBool,
 }
 
 /// Watches of nodes at a time.
@@ -55,13 +60,26 @@ impl State {
     pub(crate) fn new(
         cluster: Cluster,
         calibration: Calibration,
+        kept: Vec<Calibration>,
         synced: bool,
         (defaults, links): (Defaults, Links),
         limits: Limits,
         metrics: Metrics,
     ) -> Arc<Self> {
         let mut snapshots = Snapshots::default();
-        let calibration = Arc::new(calibration);
+        let base = Arc::new(calibration);
+        // What was learnt before goes on, unless it came from something else.
+        let restored = kept.contains(&base);
+        let mut versions: VecDeque<Arc<Calibration>> = kept.into_iter().map(Arc::new).collect();
+        let numbers = versions.iter().filter_map(|c| number(c)).max();
+        let calibration = match versions.pop_front() {
+            Some(first) if restored => first,
+            Some(first) => {
+                versions.push_front(first);
+                Arc::clone(&base)
+            }
+            None => Arc::clone(&base),
+        };
         metrics.calibration(&calibration);
         let snapshot = snapshots.take(cluster, calibration, None);
         metrics.inventory(&snapshot.cluster);
@@ -70,7 +88,7 @@ impl State {
             snapshot: ArcSwap::from_pointee(snapshot),
             publisher: Mutex::new(Publisher {
                 snapshots,
-                versions: VecDeque::new(),
+                versions,
             }),
             published: watch::Sender::new(0),
             heavy: Arc::new(Semaphore::new(limits.concurrent_plans)),
@@ -82,7 +100,9 @@ impl State {
             limits,
             synced: AtomicBool::new(synced),
             in_touch: AtomicBool::new(synced),
-            imports: AtomicU64::new(0),
+            base: ArcSwap::from(base),
+            numbers: AtomicU64::new(numbers.unwrap_or(0)),
+            rolled_back: AtomicBool::new(false),
         })
     }
 
@@ -121,10 +141,26 @@ impl State {
         self.published.send_modify(|count| *count += 1);
     }
 
-    /// A version that no import had before.
-    pub(crate) fn new_version(&self) -> String {
-        let number = self.imports.fetch_add(1, Ordering::Relaxed) + 1;
-        format!("imported-{number}")
+    /// A version that none had before.
+    pub(crate) fn new_version(&self, from: &str) -> String {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
+        format!("{from}-{number}")
+    }
+
+    /// What fits are drawn towards.
+    pub(crate) fn base(&self) -> Arc<Calibration> {
+        self.base.load_full()
+    }
+
+    /// Windows that must have been seen before a fit, where `usual` are
+    /// enough: who rolled back knows something, and is not overruled soon.
+    pub(crate) fn patience(&self, usual: u64) -> u64 {
+        const AFTER_ROLLBACK: u64 = 10;
+        if self.rolled_back.load(Ordering::Relaxed) {
+            usual * AFTER_ROLLBACK
+        } else {
+            usual
+        }
     }
 
     fn publisher(&self) -> MutexGuard<'_, Publisher> {
@@ -151,8 +187,15 @@ impl State {
         self.published.send_modify(|count| *count += 1);
     }
 
-    /// Puts a calibration in force, and keeps the one before.
+    /// Puts a calibration in force that others are drawn towards from now on.
     pub(crate) fn import(&self, calibration: Calibration) {
+        self.base.store(Arc::new(calibration.clone()));
+        self.put_in_force(calibration);
+    }
+
+    /// Puts a calibration in force, and keeps the one before.
+    pub(crate) fn put_in_force(&self, calibration: Calibration) {
+        self.rolled_back.store(false, Ordering::Relaxed);
         let mut publisher = self.publisher();
         let before = Arc::clone(&self.snapshot().calibration);
         publisher.versions.push_front(before);
@@ -172,6 +215,7 @@ impl State {
         // Those after it are gone with it.
         publisher.versions.drain(..place);
         let name = found.version.clone().unwrap_or_default();
+        self.rolled_back.store(true, Ordering::Relaxed);
         self.put_calibration(&mut publisher, found);
         Some(name)
     }
@@ -183,12 +227,27 @@ impl State {
         self.put(next);
     }
 
+    /// The calibration in force, then those that can be put in force again.
+    pub(crate) fn all_versions(&self) -> Vec<Arc<Calibration>> {
+        let publisher = self.publisher();
+        let first = Arc::clone(&self.snapshot().calibration);
+        std::iter::once(first)
+            .chain(publisher.versions.iter().cloned())
+            .collect()
+    }
+
     /// Versions that can be put in force again, the latest first.
     pub(crate) fn versions(&self) -> Vec<String> {
         let publisher = self.publisher();
         let version = |c: &Arc<Calibration>| c.version.clone().unwrap_or_else(|| SHIPPED.into());
         publisher.versions.iter().map(version).collect()
     }
+}
+
+/// The number in a version's name.
+fn number(calibration: &Calibration) -> Option<u64> {
+    let version = calibration.version.as_deref()?;
+    version.rsplit_once('-')?.1.parse().ok()
 }
 
 /// Waits until the server is on its way out.

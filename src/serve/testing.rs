@@ -2,10 +2,13 @@
 
 use super::access::Access;
 use super::config::Limits;
+use super::handlers::Handlers;
 use super::listen::{self, Io, Peer, Server};
 use super::metrics::Metrics;
+use super::reports::Reports;
 use super::run::service;
 use super::state::State;
+use super::store::Store;
 use crate::calibration::Calibration;
 use crate::cluster::{Cluster, Defaults, Links};
 use std::net::SocketAddr;
@@ -27,9 +30,13 @@ const LIMITS: Limits = Limits {
     longest_call: Duration::from_mins(1),
 };
 
+/// Jobs whose numbers are shown.
+const JOBS: usize = 200;
+
 /// A sidecar over a cluster that does not change by itself.
 pub struct Sidecar {
     state: Arc<State>,
+    reports: Arc<Reports>,
 }
 
 impl Sidecar {
@@ -40,15 +47,28 @@ impl Sidecar {
     pub fn new(cluster: Cluster) -> Self {
         let metrics = Metrics::new().expect("metrics");
         let calibration = Calibration::shipped().clone();
+        let assumed = (Defaults::default(), Links::default());
+        let (store, kept) = Store::open(None).expect("memory");
+        let reports = Reports::new(JOBS, assumed, store, &kept, &calibration, &metrics);
         Self {
             state: State::new(
                 cluster,
                 calibration,
+                Vec::new(),
                 true,
-                (Defaults::default(), Links::default()),
+                assumed,
                 LIMITS,
                 metrics,
             ),
+            reports: Arc::new(reports),
+        }
+    }
+
+    fn handlers(&self) -> Handlers {
+        Handlers {
+            state: Arc::clone(&self.state),
+            access: Arc::new(Self::access()),
+            reports: Arc::clone(&self.reports),
         }
     }
 
@@ -73,7 +93,7 @@ impl Sidecar {
 
     /// Serves one connection in memory: the caller's end of it.
     pub fn in_memory(&self) -> DuplexStream {
-        let (service, _) = service(&self.state, Self::access()).expect("a service");
+        let (service, _) = service(self.handlers()).expect("a service");
         let server = Server::new(service, listen::Limits::default());
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         tokio::spawn(server.connection(Io::Memory(ours), Peer::Memory));
@@ -82,7 +102,7 @@ impl Sidecar {
 
     /// Serves on a free TCP port of this machine.
     pub async fn on_tcp(&self) -> std::io::Result<SocketAddr> {
-        let (service, _) = service(&self.state, Self::access()).expect("a service");
+        let (service, _) = service(self.handlers()).expect("a service");
         let server = Server::new(
             service,
             listen::Limits {

@@ -1,5 +1,6 @@
 //! `stepcast.v1.Calibration`.
 
+use super::super::recalibrate::{changed, recalibrate};
 use super::super::status::{bad_fields, with_reason};
 use super::Handlers;
 use crate::calibration::Calibration as Learnt;
@@ -31,11 +32,19 @@ impl Calibration for Handlers {
     ) -> Result<Response<RecalibrateResponse>, Status> {
         self.access
             .changing(&request, "Calibration/Recalibrate", &self.state.metrics)?;
-        Err(with_reason(
-            Code::Unimplemented,
-            "NOT_YET",
-            "this version does not fit on observations; Import takes a calibration made elsewhere",
-        ))
+        let outcome = recalibrate(&self.state, &self.reports).await;
+        let version = self.state.snapshot().calibration.version.clone();
+        Ok(Response::new(RecalibrateResponse {
+            version: version.unwrap_or_default(),
+            changed: outcome.taken.is_some(),
+            reason: outcome.reason,
+            fitted: outcome.fitted as u32,
+            judged: outcome.judged as u32,
+            before_error_ratio: outcome.before,
+            after_error_ratio: outcome.after,
+            undetermined: outcome.undetermined,
+            set_aside: outcome.set_aside,
+        }))
     }
 
     async fn import(
@@ -49,11 +58,12 @@ impl Calibration for Handlers {
             .and_then(|c| c.check().map(|()| c))
             .map_err(|why| bad_fields(vec![("file".into(), why)]))?;
         if calibration.version.as_deref().is_none_or(str::is_empty) {
-            calibration.version = Some(self.state.new_version());
+            calibration.version = Some(self.state.new_version("imported"));
         }
         let version = calibration.version.clone().unwrap_or_default();
         tracing::info!(version, "a calibration was imported");
         self.state.import(calibration);
+        changed(&self.state, &self.reports).await;
         Ok(Response::new(ImportResponse { version }))
     }
 
@@ -67,6 +77,7 @@ impl Calibration for Handlers {
         match self.state.rollback(wanted) {
             Some(version) => {
                 tracing::info!(version, "an earlier calibration is in force again");
+                changed(&self.state, &self.reports).await;
                 Ok(Response::new(RollbackResponse { version }))
             }
             None => Err(with_reason(

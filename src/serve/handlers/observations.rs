@@ -1,66 +1,19 @@
 //! `stepcast.v1.Observations`: what jobs saw, beside what was predicted.
 
 use super::super::ask::{Nodes, Wrong, asked, no_prediction, nodes};
-use super::super::metrics::JobNumbers;
-use super::super::status::bad_fields;
+use super::super::reports::Report;
+use super::super::status::{bad_fields, with_reason};
 use super::Handlers;
+use crate::model::{CaseError, PredictError};
+use crate::observed::Steps;
+use crate::placement::Placement;
 use crate::protocol::v1::observations_server::Observations;
 use crate::protocol::v1::{
     self, ListJobsRequest, ListJobsResponse, ReportStepsRequest, ReportStepsResponse,
 };
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
-use tonic::{Request, Response, Status, Streaming};
-
-/// Reports whose median counts.
-const WINDOW: usize = 101;
-
-/// Jobs that reported. Nothing that answers a scheduler looks here.
-pub(crate) struct Reports {
-    jobs: Mutex<HashMap<String, Reported>>,
-    most: usize,
-}
-
-struct Reported {
-    spec: v1::Job,
-    nodes: Vec<String>,
-    workload: String,
-    accelerator: String,
-    model: String,
-    predicted: f64,
-    window: VecDeque<f64>,
-    steps: u64,
-    turn: u64,
-}
-
-impl Reported {
-    fn observed(&self) -> f64 {
-        let mut sorted: Vec<f64> = self.window.iter().copied().collect();
-        sorted.sort_unstable_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-    }
-
-    fn numbers<'a>(&'a self, id: &'a str) -> JobNumbers<'a> {
-        JobNumbers {
-            id,
-            workload: &self.workload,
-            accelerator: &self.accelerator,
-            model: &self.model,
-            predicted: self.predicted,
-            observed: self.observed(),
-        }
-    }
-}
-
-impl Reports {
-    /// For at most so many jobs; the oldest silent one gives way.
-    pub(crate) fn new(most: usize) -> Self {
-        Self {
-            jobs: Mutex::default(),
-            most: most.max(1),
-        }
-    }
-}
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
+use tonic::{Code, Request, Response, Status, Streaming};
 
 /// Steps that one report may stand for.
 const MOST_STEPS: u64 = 1 << 40;
@@ -77,9 +30,9 @@ impl Observations for Handlers {
         self.access
             .changing(&request, "Observations/ReportSteps", &self.state.metrics)?;
         let mut stream = request.into_inner();
-        let mut accepted_steps = 0;
+        let mut accepted_steps = 0_u64;
         while let Some(report) = stream.message().await? {
-            accepted_steps = self.take(&report)?.saturating_add(accepted_steps);
+            accepted_steps = self.report(&report).await?.saturating_add(accepted_steps);
         }
         Ok(Response::new(ReportStepsResponse { accepted_steps }))
     }
@@ -90,38 +43,28 @@ impl Observations for Handlers {
     ) -> Result<Response<ListJobsResponse>, Status> {
         self.access
             .reading(&request, "Observations/ListJobs", &self.state.metrics)?;
-        let jobs = self
-            .reports
-            .jobs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<(u64, v1::ObservedJob)> = jobs
-            .iter()
-            .map(|(id, job)| {
-                let observed = job.observed();
-                let listed = v1::ObservedJob {
-                    job_id: id.clone(),
-                    workload: job.workload.clone(),
-                    model: job.model.clone(),
-                    predicted_step_seconds: job.predicted,
-                    observed_step_seconds: observed,
-                    error_ratio: job.predicted / observed - 1.0,
-                    steps: job.steps,
-                };
-                (job.turn, listed)
-            })
-            .collect();
-        all.sort_by_key(|(turn, _)| std::cmp::Reverse(*turn));
         Ok(Response::new(ListJobsResponse {
-            jobs: all.into_iter().map(|(_, job)| job).collect(),
+            jobs: self.reports.list(),
         }))
     }
 }
 
 impl Handlers {
-    /// Takes one report: the steps it counts.
-    fn take(&self, report: &ReportStepsRequest) -> Result<u64, Status> {
-        let (seconds, steps) = durations(report)?;
+    /// Takes one report and waits until it is kept: the steps that are new.
+    pub(crate) async fn report(&self, report: &ReportStepsRequest) -> Result<u64, Status> {
+        let (new, kept) = self.take(report)?;
+        let failed = |why: String| with_reason(Code::Unavailable, "NOT_KEPT", why);
+        kept.await
+            .map_err(|_| failed("observations cannot be kept: the store is gone".into()))?
+            .map_err(|error| failed(format!("observations cannot be kept: {error}")))?;
+        Ok(new)
+    }
+
+    fn take(
+        &self,
+        report: &ReportStepsRequest,
+    ) -> Result<(u64, oneshot::Receiver<Result<(), String>>), Status> {
+        let steps = durations(report)?;
         if report.job_id.is_empty() || report.job_id.len() > MAX_ID {
             let why = format!(
                 "found {} characters, expected 1 to {MAX_ID}",
@@ -129,15 +72,7 @@ impl Handlers {
             );
             return Err(bad_fields(vec![("job_id".into(), why)]));
         }
-        let known = {
-            let jobs = self
-                .reports
-                .jobs
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            jobs.get(&report.job_id)
-                .map(|job| (job.spec.clone(), job.nodes.clone()))
-        };
+        let known = self.reports.known(&report.job_id);
         let (spec, mut names) = match (&report.job, known) {
             (Some(spec), known) => (spec.clone(), known.map(|k| k.1).unwrap_or_default()),
             (None, Some(known)) => known,
@@ -166,68 +101,43 @@ impl Handlers {
             return Err(Status::internal("named nodes are of the inventory"));
         };
         let workers = (report.workers > 0).then_some(report.workers as usize);
-        let prediction = asked
-            .predict(&snapshot, &found, workers)
-            .map_err(|error| no_prediction(&error))?;
-        let first = found.first().map(|&i| &snapshot.cluster.nodes[i as usize]);
-        let device = first.and_then(|n| n.device()).map(|d| d.name.to_string());
-        let mut jobs = self
-            .reports
-            .jobs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if !jobs.contains_key(&report.job_id) && jobs.len() >= self.reports.most {
-            let oldest = jobs
-                .iter()
-                .min_by_key(|(_, job)| job.turn)
-                .map(|(id, _)| id.clone());
-            if let Some((id, gone)) = oldest.and_then(|id| jobs.remove_entry(&id)) {
-                self.state.metrics.forget(&gone.numbers(&id));
-            }
-        }
-        let turn = jobs.values().map(|job| job.turn).max().unwrap_or(0) + 1;
-        let job = jobs
-            .entry(report.job_id.clone())
-            .or_insert_with(|| Reported {
-                spec: spec.clone(),
-                nodes: names.clone(),
-                workload: asked.job.workload.name.clone(),
-                accelerator: String::new(),
-                model: String::new(),
-                predicted: 0.0,
-                window: VecDeque::with_capacity(WINDOW),
-                steps: 0,
-                turn,
-            });
-        let model = prediction.model.as_str();
-        if !job.model.is_empty() && (job.model != model || job.spec != spec) {
-            self.state.metrics.forget(&job.numbers(&report.job_id));
-        }
-        job.workload.clone_from(&asked.job.workload.name);
-        job.spec = spec;
-        job.nodes = names;
-        job.accelerator = device.unwrap_or_default();
-        model.clone_into(&mut job.model);
-        job.predicted = prediction.step.time.get();
-        job.turn = turn;
-        job.steps = job.steps.saturating_add(steps);
-        for second in seconds {
-            if job.window.len() == WINDOW {
-                job.window.pop_front();
-            }
-            job.window.push_back(second);
-        }
-        self.state
-            .metrics
-            .observed(&job.numbers(&report.job_id), steps);
-        Ok(steps)
+        let cluster = &snapshot.cluster;
+        let placement =
+            Placement::of_nodes(&asked.job, cluster, &found, &snapshot.servers, workers)
+                .map_err(|error| no_prediction(&error.into()))?;
+        let predicted = match asked.predict(&snapshot, &found, workers) {
+            Ok(prediction) => Some(prediction.step.time.get()),
+            // What it computes is learnt from its reports.
+            Err(PredictError::Case(CaseError::NoFlops(_))) => None,
+            Err(error) => return Err(no_prediction(&error)),
+        };
+        let report = Report {
+            id: &report.job_id,
+            spec,
+            names,
+            workers: report.workers,
+            job: &asked.job,
+            cluster,
+            placement: &placement,
+            predicted,
+            first_step: report.first_step,
+            steps,
+        };
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs());
+        Ok(self.reports.take(report, &self.state.metrics, now))
     }
 }
 
 /// Step times of a report, checked.
-fn durations(report: &ReportStepsRequest) -> Result<(Vec<f64>, u64), Status> {
+fn durations(report: &ReportStepsRequest) -> Result<Steps, Status> {
     let fine = |s: f64| s.is_finite() && s > 0.0;
     let wrong = |field: &str, why: String| bad_fields(vec![(field.into(), why)]);
+    if report.first_step > u64::MAX / 2 {
+        let why = format!("found {}, expected a number of steps", report.first_step);
+        return Err(wrong("first_step", why));
+    }
     if !report.step_seconds.is_empty() {
         if let Some(i) = report.step_seconds.iter().position(|&s| !fine(s)) {
             let why = format!(
@@ -236,14 +146,11 @@ fn durations(report: &ReportStepsRequest) -> Result<(Vec<f64>, u64), Status> {
             );
             return Err(wrong(&format!("step_seconds[{i}]"), why));
         }
-        let count = report.step_seconds.len() as u64;
-        let last = report.step_seconds.len().saturating_sub(WINDOW);
-        return Ok((report.step_seconds[last..].to_vec(), count));
+        return Ok(Steps::Each(report.step_seconds.clone()));
     }
     if report.step_count == 0 || report.step_count > MOST_STEPS || !fine(report.step_seconds_sum) {
         let why = "expected `step_seconds`, or `step_count` with a `step_seconds_sum` above zero";
         return Err(wrong("step_seconds", why.into()));
     }
-    let mean = report.step_seconds_sum / report.step_count as f64;
-    Ok((vec![mean], report.step_count))
+    Ok(Steps::Sum(report.step_count, report.step_seconds_sum))
 }

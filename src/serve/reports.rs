@@ -1,0 +1,455 @@
+//! Jobs that reported steps: what was seen of each, beside what is predicted.
+//! Nothing that answers a scheduler looks here.
+
+mod record;
+
+use super::convert::{node_message, nodes_tree};
+use super::metrics::{JobNumbers, Metrics};
+use super::store::{Change, Kept, MOST_PAST, Store};
+use crate::calibration::Calibration;
+use crate::cluster::{Cluster, ClusterFile, Defaults, Links, Node};
+use crate::job::Job;
+use crate::learn::Row;
+use crate::model::ModelName;
+use crate::observed::{Observed, Steps, median};
+use crate::placement::Placement;
+use crate::protocol::v1;
+use crate::runs::{NOISE, Run};
+use prost::Message;
+use record::Record;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, oneshot};
+
+/// An observation of one window is trusted as little as if it were so many
+/// times noisier, squared; of many, nearly in full.
+const WINDOWS_TO_TRUST: f64 = 24.0;
+
+/// Jobs that reported.
+pub(crate) struct Reports {
+    live: Mutex<Live>,
+    store: Store,
+    most: usize,
+    assumed: (Defaults, Links),
+    /// Told of every window that is full.
+    pub(crate) news: Notify,
+}
+
+#[derive(Default)]
+struct Live {
+    jobs: HashMap<String, Reported>,
+    past: VecDeque<Placed>,
+    turn: u64,
+    windows: u64,
+}
+
+/// A job on its nodes, with what was seen of it there.
+#[derive(Clone)]
+struct Placed {
+    id: String,
+    job: Arc<Job>,
+    cluster: Arc<Cluster>,
+    observed: Observed,
+}
+
+struct Reported {
+    spec: v1::Job,
+    names: Vec<String>,
+    workers: u32,
+    nodes: Vec<v1::Node>,
+    placed: Placed,
+    accelerator: String,
+    model: &'static str,
+    /// `None` where nobody says what it computes.
+    predicted: Option<f64>,
+    turn: u64,
+}
+
+/// A report, looked up.
+pub(crate) struct Report<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) spec: v1::Job,
+    pub(crate) names: Vec<String>,
+    pub(crate) workers: u32,
+    pub(crate) job: &'a Job,
+    /// The cluster as it is now, and where in it the job runs.
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) placement: &'a Placement,
+    pub(crate) predicted: Option<f64>,
+    pub(crate) first_step: u64,
+    pub(crate) steps: Steps,
+}
+
+/// Runs to learn from, and others to judge by.
+#[derive(Default)]
+pub(crate) struct Evidence {
+    pub(crate) fit: Vec<Run>,
+    pub(crate) check: Vec<Run>,
+}
+
+impl Reports {
+    /// For at most so many jobs; the oldest silent one gives way. Begins with
+    /// what was kept.
+    pub(crate) fn new(
+        most: usize,
+        assumed: (Defaults, Links),
+        store: Store,
+        kept: &Kept,
+        calibration: &Calibration,
+        metrics: &Metrics,
+    ) -> Self {
+        let reports = Self {
+            live: Mutex::default(),
+            store,
+            most: most.max(1),
+            assumed,
+            news: Notify::new(),
+        };
+        {
+            let mut live = reports.live();
+            for (id, bytes) in &kept.jobs {
+                let Some(mut job) = reports.restore(id, bytes) else {
+                    tracing::warn!(job = id, "what was kept of a job cannot be read");
+                    continue;
+                };
+                job.predicted = predict(&job.placed, calibration);
+                live.turn = live.turn.max(job.turn);
+                metrics.observed(&job.numbers(), job.placed.observed.steps);
+                live.jobs.insert(id.clone(), job);
+            }
+            let past = kept
+                .past
+                .iter()
+                .filter_map(|bytes| reports.restore("", bytes));
+            live.past = past.map(|job| job.placed).collect();
+            metrics.errors(&live.errors());
+        }
+        reports
+    }
+
+    fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn restore(&self, id: &str, bytes: &[u8]) -> Option<Reported> {
+        let record = Record::decode(bytes).ok()?;
+        let id = if id.is_empty() { &record.id } else { id };
+        let spec = record.job.clone()?;
+        let job = super::ask::job_of(&spec).ok()?;
+        let cluster = self.cluster(&record.nodes)?;
+        Some(Reported {
+            accelerator: accelerator(&cluster),
+            model: model(&job),
+            placed: Placed {
+                id: id.to_owned(),
+                job: Arc::new(job),
+                cluster: Arc::new(cluster),
+                observed: record.observed(),
+            },
+            spec,
+            names: record.names,
+            workers: record.workers,
+            nodes: record.nodes,
+            predicted: None,
+            turn: record.turn,
+        })
+    }
+
+    /// The cluster that kept nodes make.
+    fn cluster(&self, nodes: &[v1::Node]) -> Option<Cluster> {
+        let file = ClusterFile {
+            name: "nodes",
+            text: "",
+        };
+        let mut cluster = file.read_tree(&nodes_tree(nodes), &self.assumed.0).ok()?;
+        cluster.links = self.assumed.1;
+        Some(cluster)
+    }
+
+    /// The job and nodes that an earlier report of an id gave.
+    pub(crate) fn known(&self, id: &str) -> Option<(v1::Job, Vec<String>)> {
+        let live = self.live();
+        let job = live.jobs.get(id)?;
+        Some((job.spec.clone(), job.names.clone()))
+    }
+
+    /// Takes a report: how many of its steps are new, and when they are kept.
+    pub(crate) fn take(
+        &self,
+        report: Report<'_>,
+        metrics: &Metrics,
+        now: u64,
+    ) -> (u64, oneshot::Receiver<Result<(), String>>) {
+        let cluster = placed_cluster(report.cluster, report.placement);
+        let nodes: Vec<v1::Node> = cluster.nodes.iter().map(|n| node_message(n)).collect();
+        let mut changes = Vec::new();
+        let mut live = self.live();
+        if !live.jobs.contains_key(report.id) && live.jobs.len() >= self.most {
+            let oldest = live.jobs.iter().min_by_key(|(_, job)| job.turn);
+            let oldest = oldest.map(|(id, _)| id.clone());
+            if let Some((id, gone)) = oldest.and_then(|id| live.jobs.remove_entry(&id)) {
+                metrics.forget(&gone.numbers());
+                changes.extend(live.retire(&gone));
+                changes.push(Change::Gone(id));
+            }
+        }
+        live.turn += 1;
+        let turn = live.turn;
+        let mut job = live.jobs.remove(report.id).unwrap_or_else(|| Reported {
+            spec: v1::Job::default(),
+            names: Vec::new(),
+            workers: 0,
+            nodes: Vec::new(),
+            placed: Placed {
+                id: report.id.to_owned(),
+                job: Arc::new(report.job.clone()),
+                cluster: Arc::default(),
+                observed: Observed::default(),
+            },
+            accelerator: String::new(),
+            model: "",
+            predicted: None,
+            turn,
+        });
+        if job.spec != report.spec || job.nodes != nodes {
+            if !job.model.is_empty() {
+                metrics.forget(&job.numbers());
+                changes.extend(live.retire(&job));
+                // The counter goes on from where it was.
+                metrics.counted(report.id, job.placed.observed.steps);
+            }
+            job.placed.observed.moved();
+            job.placed.job = Arc::new(report.job.clone());
+            job.placed.cluster = Arc::new(cluster);
+            job.accelerator = accelerator(&job.placed.cluster);
+            job.model = model(report.job);
+            (job.spec, job.nodes) = (report.spec, nodes);
+        }
+        job.names = report.names;
+        job.workers = report.workers;
+        job.predicted = report.predicted;
+        job.turn = turn;
+        let full = |job: &Reported| job.placed.observed.windows.back().map(|w| (w.at, w.median));
+        let (before, count) = (full(&job), job.placed.observed.windows.len());
+        let new = job
+            .placed
+            .observed
+            .take(report.first_step, &report.steps, now);
+        let window = full(&job) != before || job.placed.observed.windows.len() != count;
+        metrics.observed(&job.numbers(), new);
+        changes.push(Change::Job(report.id.to_owned(), job.encoded()));
+        live.jobs.insert(report.id.to_owned(), job);
+        if window {
+            live.windows += 1;
+            metrics.errors(&live.errors());
+            self.news.notify_one();
+        }
+        // Still under the lock: what is kept last is what is true.
+        (new, self.store.keep(changes))
+    }
+
+    /// Another calibration is in force: predictions are made anew.
+    pub(crate) fn recalibrated(&self, calibration: &Calibration, metrics: &Metrics) {
+        let placed: Vec<Placed> = {
+            let live = self.live();
+            live.jobs.values().map(|job| job.placed.clone()).collect()
+        };
+        let predicted: Vec<(String, Option<f64>)> = placed
+            .iter()
+            .map(|placed| (placed.id.clone(), predict(placed, calibration)))
+            .collect();
+        let mut live = self.live();
+        for (id, predicted) in predicted {
+            if let Some(job) = live.jobs.get_mut(&id) {
+                job.predicted = predicted;
+                metrics.observed(&job.numbers(), 0);
+            }
+        }
+        metrics.errors(&live.errors());
+    }
+
+    /// Windows that were seen, and the mean error of what is predicted now.
+    pub(crate) fn standing(&self) -> (u64, Option<f64>) {
+        let live = self.live();
+        let errors: Vec<f64> = live.jobs.values().filter_map(Reported::error).collect();
+        (live.windows, median(&errors))
+    }
+
+    /// What can be learnt from: of every placement, each second window to fit
+    /// on and the others to judge by.
+    pub(crate) fn evidence(&self) -> Evidence {
+        let live = self.live();
+        let mut evidence = Evidence::default();
+        let jobs = live.jobs.values().map(|job| &job.placed);
+        for placed in live.past.iter().chain(jobs) {
+            let recent: Vec<f64> = placed.observed.recent().map(|w| w.median).collect();
+            let every_second = |from: usize| -> Vec<f64> {
+                recent.iter().rev().skip(from).step_by(2).copied().collect()
+            };
+            evidence.check.extend(placed.run(&every_second(1)));
+            evidence.fit.extend(placed.run(&every_second(0)));
+        }
+        evidence
+    }
+
+    /// All jobs, the latest first.
+    pub(crate) fn list(&self) -> Vec<v1::ObservedJob> {
+        let live = self.live();
+        let mut jobs: Vec<&Reported> = live.jobs.values().collect();
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.turn));
+        jobs.into_iter().map(Reported::listed).collect()
+    }
+
+    /// Keeps calibrations, the first one in force.
+    pub(crate) fn keep_calibrations(
+        &self,
+        all: Vec<String>,
+    ) -> oneshot::Receiver<Result<(), String>> {
+        self.store.keep(vec![Change::Calibrations(all)])
+    }
+}
+
+impl Live {
+    /// A job leaves its nodes: what was seen there is kept to learn from.
+    fn retire(&mut self, job: &Reported) -> Option<Change> {
+        if job.placed.observed.windows.is_empty() {
+            return None;
+        }
+        if self.past.len() == MOST_PAST {
+            self.past.pop_front();
+        }
+        self.past.push_back(job.placed.clone());
+        Some(Change::Past(job.encoded()))
+    }
+
+    /// Mean size of the error, by type of device, and over all.
+    fn errors(&self) -> BTreeMap<String, f64> {
+        let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        for job in self.jobs.values() {
+            let Some(error) = job.error() else { continue };
+            for group in [job.accelerator.as_str(), "all"] {
+                let sum = sums.entry(group.to_owned()).or_default();
+                *sum = (sum.0 + error, sum.1 + 1.0);
+            }
+        }
+        sums.into_iter()
+            .map(|(group, (sum, count))| (group, sum / count))
+            .collect()
+    }
+}
+
+impl Placed {
+    /// What was measured, as a run; `None` without a window.
+    fn run(&self, windows: &[f64]) -> Option<Run> {
+        let step_time_s = median(windows)?;
+        let trust = 1.0 + WINDOWS_TO_TRUST / windows.len() as f64;
+        Some(Run {
+            id: self.id.clone(),
+            group: accelerator(&self.cluster),
+            split: None,
+            job: Job::clone(&self.job),
+            cluster: Cluster::clone(&self.cluster),
+            step_time_s,
+            noise: NOISE * trust.sqrt(),
+            given: None,
+            exposed_sync_s: None,
+        })
+    }
+}
+
+impl Reported {
+    fn numbers(&self) -> JobNumbers<'_> {
+        JobNumbers {
+            id: &self.placed.id,
+            workload: &self.placed.job.workload.name,
+            accelerator: &self.accelerator,
+            model: self.model,
+            predicted: self.predicted,
+            observed: self.placed.observed.step(),
+        }
+    }
+
+    /// Size of the relative error, where there are both numbers.
+    fn error(&self) -> Option<f64> {
+        let observed = self.placed.observed.step()?;
+        Some((self.predicted? / observed - 1.0).abs())
+    }
+
+    fn encoded(&self) -> Vec<u8> {
+        let record = Record {
+            job: Some(self.spec.clone()),
+            nodes: self.nodes.clone(),
+            names: self.names.clone(),
+            workers: self.workers,
+            turn: self.turn,
+            id: self.placed.id.clone(),
+            ..Record::default()
+        };
+        record.with(&self.placed.observed).encode_to_vec()
+    }
+
+    fn listed(&self) -> v1::ObservedJob {
+        let observed = self.placed.observed.step().unwrap_or_default();
+        let predicted = self.predicted.unwrap_or_default();
+        let both = observed > 0.0 && predicted > 0.0;
+        v1::ObservedJob {
+            job_id: self.placed.id.clone(),
+            workload: self.placed.job.workload.name.clone(),
+            model: self.model.to_owned(),
+            predicted_step_seconds: predicted,
+            observed_step_seconds: observed,
+            error_ratio: if both {
+                predicted / observed - 1.0
+            } else {
+                0.0
+            },
+            steps: self.placed.observed.steps,
+            outlier_steps: self.placed.observed.outliers,
+            nodes: self.names.clone(),
+            accelerator: self.accelerator.clone(),
+        }
+    }
+}
+
+/// What a calibration predicts for a job where it was seen.
+fn predict(placed: &Placed, calibration: &Calibration) -> Option<f64> {
+    let run = placed.run(&[1.0])?;
+    let row = Row::new(&run, calibration).ok()?;
+    Some(row.predict(calibration)).filter(|t| t.is_finite())
+}
+
+/// The type of device that computes.
+fn accelerator(cluster: &Cluster) -> String {
+    let first = cluster.nodes.iter().find(|n| n.workers() > 0);
+    let device = first.and_then(|n| n.device());
+    device.map(|d| d.name.to_string()).unwrap_or_default()
+}
+
+fn model(job: &Job) -> &'static str {
+    ModelName::default_for(&job.strategy).map_or("", ModelName::as_str)
+}
+
+/// The nodes of a placement, with the workers that take part and nothing
+/// else.
+fn placed_cluster(cluster: &Cluster, placement: &Placement) -> Cluster {
+    let worker = |p: &crate::placement::Placed| {
+        let mut node = Node::clone(&cluster.nodes[p.node]);
+        if let Some(accelerators) = &mut node.accelerators {
+            accelerators.count = p.workers;
+        }
+        (node.taken, node.unusable) = (0, None);
+        Arc::new(node)
+    };
+    let apart = |i: &&usize| placement.nodes.iter().all(|p| p.node != **i);
+    let servers = placement.servers.iter().filter(apart);
+    Cluster {
+        nodes: placement
+            .nodes
+            .iter()
+            .map(worker)
+            .chain(servers.map(|&i| Arc::clone(&cluster.nodes[i])))
+            .collect(),
+        links: cluster.links,
+        ..Cluster::default()
+    }
+}
