@@ -40,9 +40,9 @@ pub struct Learnt {
     pub set_aside: Vec<String>,
 }
 
-/// A standard deviation that is at least this share of the prior's tells
-/// nothing new.
-const NOTHING_NEW: f64 = 0.9;
+/// A parameter is looked at where moving it by what is believed of it moves
+/// the residuals by this much, in units of their noise.
+const SEEN: f64 = 0.5;
 
 /// The spread of a parameter that is held.
 const HELD: f64 = 1e-6;
@@ -116,7 +116,10 @@ fn fit_once(runs: &[&Run], start: Start<'_>) -> Learnt {
     });
     // What the data cannot determine is held where it was, and the rest
     // fitted again around it.
-    let tells = |k: usize| first.covariance[(k, k)].sqrt() < NOTHING_NEW * priors[k].spread;
+    let tells = |k: usize| {
+        let sensitivity = first.jacobian.column(k).norm() * priors[k].spread;
+        sensitivity > SEEN
+    };
     let tells: Vec<bool> = (0..slots.len()).map(tells).collect();
     let (held, from): (Vec<Prior>, Vec<f64>) = priors
         .iter()

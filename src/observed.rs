@@ -7,6 +7,12 @@ use std::collections::VecDeque;
 /// Steps after a start, or a change of place, that are not looked at:
 /// compiling, caches, connections.
 pub const WARM_UP: u64 = 5;
+/// A sum of so many times the warm-up hardly feels it.
+const DILUTED: u64 = 10;
+/// Windows that agree with each other and are this far from all before show
+/// that something has changed: what was before is forgotten.
+const CHANGED: f64 = 0.1;
+const AGREEING: usize = 2;
 /// Steps of a window.
 pub const WINDOW: usize = 20;
 /// Windows that are kept, the latest.
@@ -50,6 +56,8 @@ pub struct Observed {
     pub outliers: u64,
     /// Steps that were dropped at the start.
     pub warm: u64,
+    /// The last of those, to show before there is anything better.
+    pub warming: Option<f64>,
     /// The window that is not full yet.
     pub current: Vec<f64>,
     /// Full windows, the latest last.
@@ -68,6 +76,7 @@ impl Observed {
                 for &second in new {
                     if self.warm < WARM_UP {
                         self.warm += 1;
+                        self.warming = Some(second);
                         continue;
                     }
                     self.current.push(second);
@@ -85,16 +94,20 @@ impl Observed {
                     return 0;
                 }
                 self.count(first, *count, count - known);
-                if self.warm < WARM_UP {
+                let mean = seconds / *count as f64;
+                let warming = self.warm < WARM_UP;
+                if warming {
                     self.warm = WARM_UP.min(self.warm.saturating_add(*count));
-                    // A sum that holds the warm-up is warm-up.
-                    return count - known;
+                    self.warming = Some(mean);
                 }
-                self.push(Window {
-                    median: seconds / *count as f64,
-                    steps: count - known,
-                    at: now,
-                });
+                // A sum that holds the warm-up is warm-up, unless it is long.
+                if !warming || *count >= DILUTED * WARM_UP {
+                    self.push(Window {
+                        median: mean,
+                        steps: count - known,
+                        at: now,
+                    });
+                }
                 count - known
             }
         }
@@ -118,6 +131,7 @@ impl Observed {
     /// Another set of nodes, or another job: its steps start anew.
     pub fn moved(&mut self) {
         self.warm = 0;
+        self.warming = None;
         self.current.clear();
         self.windows.clear();
     }
@@ -141,6 +155,26 @@ impl Observed {
             self.windows.pop_front();
         }
         self.windows.push_back(window);
+        if self.has_changed() {
+            let old = self.windows.len() - AGREEING;
+            self.windows.drain(..old);
+        }
+    }
+
+    /// Whether the latest windows agree on something that those before do not.
+    fn has_changed(&self) -> bool {
+        let medians: Vec<f64> = self.recent().map(|w| w.median).collect();
+        let Some(before) = medians.len().checked_sub(AGREEING) else {
+            return false;
+        };
+        let Some(was) = median(&medians[..before]) else {
+            return false;
+        };
+        let latest = &medians[before..];
+        let far = |now: &f64| (now / was).ln().abs() > CHANGED;
+        let apart = latest.iter().copied().fold(0.0, f64::max)
+            / latest.iter().copied().fold(f64::INFINITY, f64::min);
+        latest.iter().all(far) && apart.ln() < CHANGED
     }
 
     /// Windows that say how fast the job is now.
@@ -149,11 +183,13 @@ impl Observed {
         self.windows.iter().skip(old)
     }
 
-    /// The step as it is now: the median of the recent windows, or of what
-    /// there is before the first is full.
+    /// The step as it is now: the median of the recent windows, or what there
+    /// is before the first is full.
     pub fn step(&self) -> Option<f64> {
         let windows: Vec<f64> = self.recent().map(|w| w.median).collect();
-        median(&windows).or_else(|| median(&self.current))
+        median(&windows)
+            .or_else(|| median(&self.current))
+            .or(self.warming)
     }
 }
 
@@ -216,7 +252,12 @@ mod tests {
     fn what_a_job_does_now_soon_outweighs_what_it_did() {
         let mut job = Observed::default();
         job.take(0, &steady(1000, 0.1), 0);
-        job.take(0, &steady(RECENT * WINDOW, 0.2), 1);
+        job.take(0, &steady(2 * WINDOW, 0.2), 1);
         assert_eq!(job.step(), Some(0.2));
+        assert_eq!(job.windows.len(), 2, "what was before is forgotten");
+        // One odd window is none.
+        job.take(0, &steady(WINDOW, 0.5), 2);
+        job.take(0, &steady(WINDOW, 0.2), 3);
+        assert_eq!((job.step(), job.windows.len()), (Some(0.2), 4));
     }
 }

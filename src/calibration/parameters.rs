@@ -164,7 +164,7 @@ parameters!(
     /// Transfers between workers and parameter servers.
     TransferParameters {
         /// Share of the line rate that payload gets.
-        goodput: 0.95, 0.05;
+        goodput: 0.95, 0.15;
         /// Start-up of one tensor's transfer.
         startup_s: 1e-6, 1.0;
         /// Start-up of a phase: a round trip and the first request.
@@ -190,7 +190,7 @@ parameters!(
         /// Latency of one hop within a node.
         peer_hop_s: 5e-6, 0.7;
         /// Share of the line rate that payload gets.
-        goodput: 0.95, 0.05;
+        goodput: 0.95, 0.15;
         /// Share of the rate between neighbours of a node that payload gets.
         peer_goodput: 0.6, 0.4;
         /// What one process can move at most, in bytes a second.

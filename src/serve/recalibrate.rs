@@ -12,12 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Windows after which it is tried again.
 const ENOUGH: u64 = 10;
-/// Windows after which it is tried where predictions drift.
+/// Windows after which it is tried while predictions are off by this much.
 const DRIFTING: u64 = 2;
-/// An error is drift when it is so many times what the calibration had when
-/// it was taken, and at least so large.
-const WORSE: f64 = 1.5;
-const AT_LEAST: f64 = 0.1;
+const OFF: f64 = 0.1;
 /// A new calibration must be better by this share.
 const BETTER: f64 = 0.03;
 /// One job counts at most this much in the comparison, however far it is off.
@@ -173,22 +170,17 @@ pub(crate) async fn changed(state: &Arc<State>, reports: &Arc<Reports>) {
 
 /// Waits for news and fits when there is reason to.
 pub(crate) async fn watch(state: Arc<State>, reports: Arc<Reports>) {
-    let (mut tried_at, mut last_error) = (reports.standing().0, None::<f64>);
+    let mut tried_at = reports.standing().0;
     loop {
         reports.news.notified().await;
         let (windows, error) = reports.standing();
-        let new = windows - tried_at;
-        let drifts = error.is_some_and(|error| {
-            error > AT_LEAST && last_error.is_none_or(|last| error > WORSE * last)
-        });
-        let wanted = if drifts { DRIFTING } else { ENOUGH };
-        let due = new >= state.patience(wanted);
-        if !due {
+        let off = error.is_some_and(|error| error > OFF);
+        let wanted = if off { DRIFTING } else { ENOUGH };
+        if windows - tried_at < state.patience(wanted) {
             continue;
         }
+        tried_at = windows;
         recalibrate(&state, &reports).await;
-        let (windows, error) = reports.standing();
-        (tried_at, last_error) = (windows, error);
         tokio::time::sleep(PAUSE).await;
     }
 }

@@ -23,7 +23,7 @@ use tokio::sync::{Notify, oneshot};
 
 /// An observation of one window is trusted as little as if it were so many
 /// times noisier, squared; of many, nearly in full.
-const WINDOWS_TO_TRUST: f64 = 24.0;
+const WINDOWS_TO_TRUST: f64 = 4.0;
 
 /// Jobs that reported.
 pub(crate) struct Reports {
@@ -282,9 +282,15 @@ impl Reports {
         let mut evidence = Evidence::default();
         let jobs = live.jobs.values().map(|job| &job.placed);
         for placed in live.past.iter().chain(jobs) {
-            let recent: Vec<f64> = placed.observed.recent().map(|w| w.median).collect();
+            let windows: Vec<f64> = placed.observed.windows.iter().map(|w| w.median).collect();
             let every_second = |from: usize| -> Vec<f64> {
-                recent.iter().rev().skip(from).step_by(2).copied().collect()
+                windows
+                    .iter()
+                    .rev()
+                    .skip(from)
+                    .step_by(2)
+                    .copied()
+                    .collect()
             };
             evidence.check.extend(placed.run(&every_second(1)));
             evidence.fit.extend(placed.run(&every_second(0)));

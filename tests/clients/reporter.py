@@ -350,11 +350,12 @@ def other_processes(place):
             child.join(20)
             assert child.exitcode == 0, child.exitcode
         reporter.record(0.25)
+        assert reporter.flush(10)
         copy = pickle.loads(pickle.dumps(reporter))
         copy.go_on_from(10)
         copy.record(0.25)
         copy.close()
-    assert place.steps("forks") == 3
+    assert place.steps("forks") == 3, "one process reports at a time"
     os.environ["RANK"] = "1"
     try:
         with StepReporter("", "", "no such file") as reporter:

@@ -13,6 +13,8 @@ mod lab_ddp;
 mod lab_ps;
 mod lab_rows;
 mod laws;
+mod learning;
+mod observations;
 mod places;
 mod planning;
 mod protocol;

@@ -32,6 +32,8 @@ pub(crate) struct Record {
     pub(crate) turn: u64,
     #[prost(string, tag = "12")]
     pub(crate) id: String,
+    #[prost(double, optional, tag = "13")]
+    pub(crate) warming: Option<f64>,
 }
 
 /// A window as it is kept.
@@ -52,6 +54,7 @@ impl Record {
         self.steps = observed.steps;
         self.outliers = observed.outliers;
         self.warm = observed.warm;
+        self.warming = observed.warming;
         self.current.clone_from(&observed.current);
         let window = |w: &Window| WindowRecord {
             median: w.median,
@@ -74,6 +77,7 @@ impl Record {
             steps: self.steps,
             outliers: self.outliers,
             warm: self.warm,
+            warming: self.warming,
             current: self.current.clone(),
             windows: self.windows.iter().map(window).collect(),
         }
