@@ -17,6 +17,7 @@ pub use provenance::Provenance;
 pub use seen::{Seen, WorkloadKey};
 pub use slot::{Section, Slot};
 
+use crate::device::{accelerator, cpu};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -104,6 +105,23 @@ impl Calibration {
                 }
             }
         }
+        let named = self
+            .devices
+            .keys()
+            .chain(self.workloads.iter().map(|w| &w.device));
+        for name in named {
+            let canonical = match (accelerator(name), cpu(name)) {
+                (Ok(device), _) => Some(device.name.to_string()),
+                (_, Ok(spec)) => Some(spec.name.to_string()),
+                // A device that a cluster file brings.
+                _ => None,
+            };
+            if let Some(canonical) = canonical.filter(|c| c != name) {
+                return Err(format!(
+                    "devices[{name}]: the device is known as `{canonical}` here"
+                ));
+            }
+        }
         let spreads = [
             self.spread.seen_compute.unwrap_or_default(),
             self.spread.compute,
@@ -126,6 +144,15 @@ impl Calibration {
                 .collect()
         });
         &SEEN
+    }
+
+    /// Fingerprints of the runs that this one was fitted on, as far as it
+    /// says: the shipped one by a list of its own.
+    pub fn has_seen(&self) -> Vec<u32> {
+        match &self.provenance {
+            Some(provenance) => provenance.fitted_on.clone(),
+            None => Self::shipped_has_seen().to_vec(),
+        }
     }
 
     /// The shipped calibration.

@@ -33,10 +33,9 @@ pub struct Evaluation<'a> {
     /// Take each run's measured compute times.
     pub compute_given: bool,
     /// What fits are drawn towards, and what answers where nothing is fitted.
+    /// Where it has seen a run that is reported on, fits begin from what was
+    /// believed before it.
     pub calibration: &'a Calibration,
-    /// Runs that this calibration has seen: where one of them is reported on,
-    /// fits begin from what was believed before it.
-    pub seen: &'a [u32],
 }
 
 /// One way of predicting.
@@ -100,19 +99,23 @@ pub struct Report<'a> {
     pub from_priors: bool,
     /// Runs reported on that the answering calibration was fitted on.
     pub not_unseen: usize,
+    /// Runs to fit on that were to be reported on as well: they are not.
+    pub fitted_on: usize,
 }
 
 impl<'f> Evaluation<'f> {
     /// Evaluates.
     pub fn run<'r: 'f>(&self, runs: &'r [Run]) -> Report<'r> {
         let parts = self.parts(runs);
-        let seen = |run: &&Run| self.seen.contains(&run.fingerprint());
+        let has_seen = self.calibration.has_seen();
+        let seen = |run: &&Run| has_seen.contains(&run.fingerprint());
         let judged_seen = parts
             .iter()
             .flat_map(|p| &p.judged)
             .filter(|r| seen(r))
             .count();
         let fitted = parts.iter().any(|p| !p.fitted.is_empty());
+        let judged: usize = parts.iter().map(|p| p.judged.len()).sum();
         let from_priors = judged_seen > 0 && fitted;
         let start = if from_priors {
             Start::Priors
@@ -129,6 +132,10 @@ impl<'f> Evaluation<'f> {
             fits: Vec::new(),
             from_priors,
             not_unseen: if fitted { 0 } else { judged_seen },
+            fitted_on: match self.parting {
+                Parting::On(_) => runs.len() - judged,
+                _ => 0,
+            },
         };
         for part in done {
             report.verdicts.extend(part.verdicts);
@@ -143,10 +150,14 @@ impl<'f> Evaluation<'f> {
 
     fn parts<'r: 'f>(&self, runs: &'r [Run]) -> Vec<Part<'f, 'r>> {
         match self.parting {
-            Parting::On(fitted) => vec![Part {
-                fitted: fitted.iter().collect(),
-                judged: runs.iter().collect(),
-            }],
+            Parting::On(fitted) => {
+                let own: Vec<u32> = fitted.iter().map(Run::fingerprint).collect();
+                let unseen = |run: &&Run| !own.contains(&run.fingerprint());
+                vec![Part {
+                    fitted: fitted.iter().collect(),
+                    judged: runs.iter().filter(unseen).collect(),
+                }]
+            }
             Parting::AsMarked => {
                 let marked = |run: &&Run| run.split == Some(Split::Calibrate);
                 let (fitted, judged) = runs.iter().partition(marked);

@@ -143,6 +143,7 @@ async fn nodes(feed: Arc<Feed>, mut watcher: Watcher<NodeResource>) {
 
 async fn pods(feed: Arc<Feed>, mut watcher: Watcher<PodResource>) {
     let mut listed: Option<HashMap<String, Holding>> = None;
+    let mut members: Vec<(String, String, String, u32)> = Vec::new();
     loop {
         let seen = match watcher.next().await {
             Ok(seen) => seen,
@@ -160,9 +161,11 @@ async fn pods(feed: Arc<Feed>, mut watcher: Watcher<PodResource>) {
         let changed = match seen {
             Seen::Begin => {
                 listed = Some(HashMap::new());
+                members.clear();
                 false
             }
             Seen::Listed(pod) => {
+                members.extend(member(&pod));
                 if let (Some(listed), Some(holding)) = (&mut listed, pod.holding()) {
                     listed.insert(pod.key(), holding);
                 }
@@ -171,10 +174,20 @@ async fn pods(feed: Arc<Feed>, mut watcher: Watcher<PodResource>) {
             Seen::Complete => {
                 let listed = listed.take().unwrap_or_default();
                 feed.with(|inventory| inventory.reset_pods(listed));
+                feed.state.gangs(|gangs| gangs.reset(members.drain(..)));
                 true
             }
-            Seen::Applied(pod) => feed.with(|inventory| inventory.hold(&pod.key(), pod.holding())),
+            Seen::Applied(pod) => {
+                feed.state.gangs(|gangs| match member(&pod) {
+                    Some((gang, name, node, workers)) => gangs.bind(&gang, &name, &node, workers),
+                    // Not yet bound: what is assumed of it stays.
+                    None if pod.gang().is_some() && !pod.is_over() => {}
+                    None => gangs.remove(&pod.key()),
+                });
+                feed.with(|inventory| inventory.hold(&pod.key(), pod.holding()))
+            }
             Seen::Deleted(pod) => {
+                feed.state.gangs(|gangs| gangs.remove(&pod.key()));
                 if let Some(listed) = &mut listed {
                     listed.remove(&pod.key());
                 }
@@ -186,6 +199,13 @@ async fn pods(feed: Arc<Feed>, mut watcher: Watcher<PodResource>) {
             feed.changed.notify_one();
         }
     }
+}
+
+/// A bound pod of a gang: the gang, its name, its node, its workers.
+fn member(pod: &PodResource) -> Option<(String, String, String, u32)> {
+    let (gang, node) = (pod.gang()?, pod.node()?);
+    let workers = pod.holding().map_or(1, |h| h.accelerators);
+    Some((gang.to_owned(), pod.key(), node.to_owned(), workers))
 }
 
 /// Says what is wrong with a watch, and what would mend it.

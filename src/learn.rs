@@ -13,7 +13,7 @@ use crate::model::{PredictError, compute};
 use crate::runs::Run;
 use nalgebra::DMatrix;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the parameters are drawn towards.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,9 @@ pub struct Learnt {
 /// the residuals by this much, in units of their noise.
 const SEEN: f64 = 0.5;
 
+/// Runs of which a fit makes its first guess.
+const SAMPLE: usize = 800;
+
 /// The spread of a parameter that is held.
 const HELD: f64 = 1e-6;
 
@@ -68,8 +71,16 @@ pub fn learn(runs: &[&Run], start: Start<'_>) -> Learnt {
         .iter()
         .map(|run| off(run).is_some_and(|z| z > AT_ODDS))
         .collect();
-    let count = odd.iter().filter(|odd| **odd).count();
-    if count == 0 || count * (MAJORITY + 1) > runs.len() {
+    // One job counts once, however often it was seen.
+    let jobs = |of: &dyn Fn(usize) -> bool| {
+        let ids: BTreeSet<&str> = (0..runs.len())
+            .filter(|&i| of(i))
+            .map(|i| runs[i].id.as_str())
+            .collect();
+        ids.len()
+    };
+    let count = jobs(&|i| odd[i]);
+    if count == 0 || count * (MAJORITY + 1) > jobs(&|_| true) {
         return first;
     }
     let kept: Vec<&Run> = runs
@@ -105,15 +116,27 @@ fn fit_once(runs: &[&Run], start: Start<'_>) -> Learnt {
         .map(|slot| start.prior(slot, &calibration, runs))
         .collect();
     let start_values = calibration.clone();
+    let all: Vec<&Row<'_>> = rows.iter().collect();
     let problem = Problem {
-        rows: &rows,
+        rows: &all,
         slots: &slots,
         start: &start_values,
     };
     let centres = |priors: &[Prior]| priors.iter().map(|p| p.centre).collect::<Vec<f64>>();
-    let (priors, first) = hypotheses::best(&slots, priors, |priors| {
-        problem.solve(priors, &centres(priors))
+    // A sample of many runs tells which belief holds, and nearly where the
+    // fit on all of them ends.
+    let every = rows.len().div_ceil(SAMPLE).max(1);
+    let sampled: Vec<&Row<'_>> = rows.iter().step_by(every).collect();
+    let sample = Problem {
+        rows: &sampled,
+        ..problem
+    };
+    let (priors, mut first) = hypotheses::best(&slots, priors, |priors| {
+        sample.solve(priors, &centres(priors))
     });
+    if every > 1 {
+        first = problem.solve(&priors, &first.values);
+    }
     // What the data cannot determine is held where it was, and the rest
     // fitted again around it.
     let tells = |k: usize| {
@@ -175,6 +198,12 @@ fn fit_once(runs: &[&Run], start: Start<'_>) -> Learnt {
         error: (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64),
         held_out_error: None,
         undetermined: undetermined.iter().map(Slot::to_string).collect(),
+        fitted_on: start
+            .seen()
+            .iter()
+            .copied()
+            .chain(rows.iter().map(|r| r.run.fingerprint()))
+            .collect(),
     });
     Learnt {
         calibration,
@@ -186,6 +215,14 @@ fn fit_once(runs: &[&Run], start: Start<'_>) -> Learnt {
 }
 
 impl Start<'_> {
+    /// Fingerprints of the runs that it has seen.
+    fn seen(&self) -> Vec<u32> {
+        match self {
+            Self::Priors => Vec::new(),
+            Self::From(calibration) => calibration.has_seen(),
+        }
+    }
+
     fn calibration(&self) -> Calibration {
         match self {
             Self::Priors => {
@@ -226,8 +263,9 @@ impl Start<'_> {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Problem<'a> {
-    rows: &'a [Row<'a>],
+    rows: &'a [&'a Row<'a>],
     slots: &'a [Slot],
     start: &'a Calibration,
 }

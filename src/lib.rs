@@ -42,6 +42,8 @@ pub mod evaluate;
 
 pub mod plan;
 
+pub mod gang;
+
 pub mod timeline;
 
 pub mod plot;

@@ -13,6 +13,8 @@ const DILUTED: u64 = 10;
 /// that something has changed: what was before is forgotten.
 const CHANGED: f64 = 0.1;
 const AGREEING: usize = 2;
+/// Seconds without a word after which a run may begin anew.
+const SILENCE: u64 = 60;
 /// Steps of a window.
 pub const WINDOW: usize = 20;
 /// Windows that are kept, the latest.
@@ -50,6 +52,8 @@ pub struct Window {
 pub struct Observed {
     /// The highest number of a step that was counted.
     pub seen_upto: u64,
+    /// When a report was last taken, in seconds since 1970.
+    pub taken_at: u64,
     /// Steps that were counted.
     pub steps: u64,
     /// Of these, outliers.
@@ -68,6 +72,12 @@ impl Observed {
     /// Takes steps whose first has the number `first` (0 for unknown) at a
     /// time `now`: how many of them are new.
     pub fn take(&mut self, first: u64, steps: &Steps, now: u64) -> u64 {
+        // A run that begins anew under an old name, long after the last word.
+        let silent = now.saturating_sub(self.taken_at) > SILENCE;
+        if begins(first) && self.seen_upto > DILUTED * WARM_UP && silent {
+            self.moved(first);
+        }
+        self.taken_at = now;
         match steps {
             Steps::Each(seconds) => {
                 let known = self.known(first, seconds.len() as u64);
@@ -89,11 +99,10 @@ impl Observed {
             Steps::Sum(count, seconds) => {
                 // Part of a sum cannot be taken away: it is new as a whole or
                 // not at all.
-                let known = self.known(first, *count);
-                if known == *count {
+                if self.known(first, *count) > 0 {
                     return 0;
                 }
-                self.count(first, *count, count - known);
+                self.count(first, *count, *count);
                 let mean = seconds / *count as f64;
                 let warming = self.warm < WARM_UP;
                 if warming {
@@ -104,11 +113,11 @@ impl Observed {
                 if !warming || *count >= DILUTED * WARM_UP {
                     self.push(Window {
                         median: mean,
-                        steps: count - known,
+                        steps: *count,
                         at: now,
                     });
                 }
-                count - known
+                *count
             }
         }
     }
@@ -128,8 +137,13 @@ impl Observed {
         self.steps = self.steps.saturating_add(new);
     }
 
-    /// Another set of nodes, or another job: its steps start anew.
-    pub fn moved(&mut self) {
+    /// Another set of nodes, or another job, seen by a report whose first
+    /// step has this number: its steps start anew, and so do their numbers
+    /// where it begins from the start.
+    pub fn moved(&mut self, first: u64) {
+        if begins(first) {
+            self.seen_upto = 0;
+        }
         self.warm = 0;
         self.warming = None;
         self.current.clear();
@@ -177,6 +191,12 @@ impl Observed {
         latest.iter().all(far) && apart.ln() < CHANGED
     }
 
+    /// How much there is to go by, in whole windows.
+    pub fn evidence(windows: &[Window]) -> f64 {
+        let full = |w: &Window| (w.steps as f64 / WINDOW as f64).min(1.0);
+        windows.iter().map(full).sum()
+    }
+
     /// Windows that say how fast the job is now.
     pub fn recent(&self) -> impl DoubleEndedIterator<Item = &Window> {
         let old = self.windows.len().saturating_sub(RECENT);
@@ -191,6 +211,11 @@ impl Observed {
             .or_else(|| median(&self.current))
             .or(self.warming)
     }
+}
+
+/// Whether a number is that of one of a run's first steps.
+const fn begins(first: u64) -> bool {
+    first > 0 && first <= WARM_UP
 }
 
 /// The middle of some numbers; `None` of none.
@@ -234,8 +259,23 @@ mod tests {
         assert_eq!(job.take(101, &steady(1, 0.1), 0), 1, "after a gap");
         assert_eq!(job.take(91, &Steps::Sum(10, 1.0), 0), 0, "late as a sum");
         assert_eq!(job.take(102, &Steps::Sum(10, 2.0), 0), 10);
+        assert_eq!(job.take(105, &Steps::Sum(10, 2.0), 0), 0, "half of a sum");
         assert_eq!(job.steps, 51);
         assert_eq!(job.windows.back().map(|w| w.median), Some(0.2));
+    }
+
+    #[test]
+    fn a_run_that_begins_anew_is_counted_again() {
+        let mut job = Observed::default();
+        job.take(1, &steady(100, 0.1), 0);
+        assert_eq!(job.take(1, &steady(10, 0.1), 5), 0, "a repeated report");
+        assert_eq!(job.take(1, &steady(10, 0.1), 5 + 2 * SILENCE), 10);
+        job.moved(11);
+        assert_eq!(
+            job.take(5, &steady(6, 0.1), 200),
+            0,
+            "late, from before the move"
+        );
     }
 
     #[test]
@@ -252,7 +292,7 @@ mod tests {
     fn what_a_job_does_now_soon_outweighs_what_it_did() {
         let mut job = Observed::default();
         job.take(0, &steady(1000, 0.1), 0);
-        job.take(0, &steady(2 * WINDOW, 0.2), 1);
+        job.take(0, &steady(3 * WINDOW, 0.2), 1);
         assert_eq!(job.step(), Some(0.2));
         assert_eq!(job.windows.len(), 2, "what was before is forgotten");
         // One odd window is none.

@@ -93,11 +93,11 @@ impl Measured {
                 );
             }
         };
-        if time.is_finite() && time > 0.0 {
+        if (1e-9..=1e9).contains(&time) {
             Ok(time)
         } else {
             Err(format!(
-                "found an iteration of {time} s, expected more than none"
+                "found an iteration of {time} s, expected between 1e-9 and 1e9"
             ))
         }
     }

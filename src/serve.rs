@@ -5,6 +5,7 @@ mod admin;
 mod ask;
 mod config;
 mod convert;
+mod extender;
 mod handlers;
 mod layers;
 mod limited;

@@ -69,8 +69,8 @@ pub fn solve(
     problem.here = residuals(&problem.values());
     let solver = LevenbergMarquardt::new()
         .with_patience(PATIENCE)
-        .with_ftol(1e-6)
-        .with_xtol(1e-5);
+        .with_ftol(1e-5)
+        .with_xtol(1e-4);
     let (solved, report) = solver.minimize(problem);
     Fitted {
         values: solved.values(),

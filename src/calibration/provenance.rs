@@ -1,6 +1,6 @@
 //! Where a calibration comes from.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// What a calibration was fitted on.
@@ -21,7 +21,27 @@ pub struct Provenance {
     /// Mean error on runs that each part of a fit left out, as a fraction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out_error: Option<f64>,
+    /// Fingerprints of all runs that it has seen, in hexadecimal in files.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "write_fingerprints",
+        deserialize_with = "read_fingerprints"
+    )]
+    pub fitted_on: Vec<u32>,
     /// Parameters that the data could not determine: held where they were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undetermined: Vec<String>,
+}
+
+fn write_fingerprints<S: Serializer>(all: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
+    let words: Vec<String> = all.iter().map(|f| format!("{f:08x}")).collect();
+    serializer.serialize_str(&words.join(" "))
+}
+
+fn read_fingerprints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.split_whitespace()
+        .map(|word| u32::from_str_radix(word, 16).map_err(serde::de::Error::custom))
+        .collect()
 }

@@ -31,6 +31,7 @@ impl fmt::Display for WorkloadKey {
 
 /// What was learnt of a workload on a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Seen {
     /// The network's name.
     pub workload: String,
@@ -41,7 +42,6 @@ pub struct Seen {
     /// The arithmetic.
     pub precision: Precision,
     /// The factors.
-    #[serde(flatten)]
     pub factors: WorkloadFactors,
 }
 

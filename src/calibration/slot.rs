@@ -94,10 +94,17 @@ impl Slot {
 
     /// The most that it can be: shares of a line rate are at most 1.
     pub fn most(&self) -> f64 {
-        if self.name().ends_with("goodput") || self.name() == "duplex" {
+        /// A day: no single cost is longer.
+        const LONGEST: f64 = 86_400.0;
+        /// More than any rate, count or factor.
+        const LARGEST: f64 = 1e18;
+        let name = self.name();
+        if name.ends_with("goodput") || name == "duplex" {
             1.0
+        } else if name.ends_with("_s") || name.ends_with("_s_per_byte") {
+            LONGEST
         } else {
-            f64::MAX
+            LARGEST
         }
     }
 }

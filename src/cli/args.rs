@@ -523,6 +523,11 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9464")]
     pub(super) metrics: std::net::SocketAddr,
 
+    /// Where the HTTP extender of kube-scheduler listens (/filter,
+    /// /prioritize); nowhere by default.
+    #[arg(long, value_name = "ADDR")]
+    pub(super) extender: Option<std::net::SocketAddr>,
+
     /// The cluster: the short form, or what `kubectl get nodes -o yaml`
     /// prints. Without it and --kube, the built-in example is served.
     #[arg(short, long, value_name = "FILE", conflicts_with = "kube")]

@@ -78,7 +78,10 @@ struct ParameterView {
 #[derive(Serialize)]
 struct CalibrateView {
     version: String,
+    /// Runs that were fitted on.
     runs: usize,
+    /// Runs at odds with all others.
+    set_aside: Vec<String>,
     mape: Option<f64>,
     parameters: Vec<ParameterView>,
 }
@@ -114,7 +117,8 @@ fn report(
     let mape = calibration.provenance.as_ref().and_then(|p| p.error);
     let view = CalibrateView {
         version: calibration.version.clone().unwrap_or_default(),
-        runs,
+        runs: runs - learnt.left_out.len() - learnt.set_aside.len(),
+        set_aside: learnt.set_aside.clone(),
         mape,
         parameters,
     };
@@ -167,6 +171,10 @@ fn table(view: &CalibrateView) -> String {
         view.version,
         output::count(view.runs, "run")
     );
+    if !view.set_aside.is_empty() {
+        let ids = view.set_aside.join(", ");
+        text.extend(["\nset aside, at odds with all others: ", &ids, "\n"]);
+    }
     if !held.is_empty() {
         text += "\nheld, since the runs cannot determine them:\n";
         for line in output::wrapped(&held.join(", "), usize::from(output::width()) - 2) {

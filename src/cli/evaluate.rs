@@ -32,12 +32,16 @@ pub(super) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
         parting,
         compute_given: args.compute_given,
         calibration: &calibration,
-        seen: seen_by(&calibration),
     };
     let report = evaluation.run(&runs);
     warn_of(&report);
     if report.verdicts.is_empty() {
-        return Err("no run could be predicted".into());
+        let why = if report.unanswered.is_empty() {
+            "there is no run to report on: all are fitted on\n  hint: mark some with `\"split\": \"test\"`, or give --folds"
+        } else {
+            "no run could be predicted"
+        };
+        return Err(why.into());
     }
     if let Some(path) = &args.svg {
         std::fs::write(path, plot::scatter(&report, "predicted against measured")?)?;
@@ -59,30 +63,27 @@ pub(super) fn run(args: &EvaluateArgs) -> Result<(), Failure> {
     }
 }
 
-/// Runs that a calibration was fitted on, as far as that is known.
-fn seen_by(calibration: &Calibration) -> &'static [u32] {
-    if calibration == Calibration::shipped() {
-        Calibration::shipped_has_seen()
-    } else {
-        &[]
-    }
-}
-
 fn warn_of(report: &Report<'_>) {
     let mut warnings: Vec<String> = report
         .unanswered
         .iter()
         .map(|(id, why)| format!("{id}: no answer: {why}"))
         .collect();
+    if report.fitted_on > 0 {
+        warnings.push(format!(
+            "{} to report on are among those to fit on, and left out of the report",
+            output::count(report.fitted_on, "run")
+        ));
+    }
     if report.not_unseen > 0 {
         warnings.push(format!(
-            "{} are among those that the shipped calibration was fitted on: their error is no forecast; --folds leaves them out in turn",
+            "{} are among those that the calibration was fitted on: their error is no forecast; --folds leaves them out in turn",
             output::count(report.not_unseen, "run")
         ));
     }
     if report.from_priors {
         warnings.push(
-            "the shipped calibration was fitted on some of these runs, so fits begin from what was believed before any measurement".into(),
+            "the calibration was fitted on some of these runs, so fits begin from what was believed before any measurement".into(),
         );
     }
     for fit in &report.fits {
@@ -91,6 +92,10 @@ fn warn_of(report: &Report<'_>) {
                 .iter()
                 .map(|(id, why)| format!("{id}: not fitted on: {why}")),
         );
+        if !fit.set_aside.is_empty() {
+            let ids = fit.set_aside.join(", ");
+            warnings.push(format!("at odds with all others, and not fitted on: {ids}"));
+        }
     }
     output::warn(&warnings);
 }

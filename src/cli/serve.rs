@@ -51,6 +51,7 @@ pub(super) fn run(args: ServeArgs) -> Result<(), Failure> {
         },
         uds: args.uds,
         metrics: args.metrics,
+        extender: args.extender,
         tls,
         source,
         calibration,

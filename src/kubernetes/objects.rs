@@ -2,6 +2,7 @@
 //! costs little to read and less to keep.
 
 use crate::cluster::NodeObject;
+use crate::gang::Member;
 use crate::inventory::Holding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -79,7 +80,11 @@ pub(super) struct PodResource {
 
 core_v1!(PodResource, "Pod", "pods", NamespaceResourceScope);
 
-/// Metadata with the bulk left out.
+/// The key under which the gang of a pod is kept in its slim metadata.
+const GANG: &str = "gang";
+
+/// Metadata with the bulk left out; of labels and owners only what says with
+/// whom the pod trains, where it says so.
 fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -87,12 +92,27 @@ fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
         name: Option<String>,
         namespace: Option<String>,
         resource_version: Option<String>,
+        #[serde(default)]
+        labels: serde_json::Value,
+        #[serde(default)]
+        annotations: serde_json::Value,
+        #[serde(default)]
+        owner_references: serde_json::Value,
     }
     let slim = Slim::deserialize(deserializer)?;
+    let metadata = serde_json::json!({"metadata": {
+        "name": slim.name,
+        "namespace": slim.namespace,
+        "labels": slim.labels,
+        "annotations": slim.annotations,
+        "ownerReferences": slim.owner_references,
+    }});
+    let gang = Member::gang_of(&metadata);
     Ok(ObjectMeta {
         name: slim.name,
         namespace: slim.namespace,
         resource_version: slim.resource_version,
+        labels: gang.map(|gang| BTreeMap::from([(GANG.to_owned(), gang)])),
         ..ObjectMeta::default()
     })
 }
@@ -162,15 +182,27 @@ impl PodResource {
         format!("{namespace}/{name}")
     }
 
+    /// The gang that it trains with, where it says so.
+    pub(super) fn gang(&self) -> Option<&str> {
+        let labels = self.metadata.labels.as_ref()?;
+        labels.get(GANG).map(String::as_str)
+    }
+
+    /// Whether it has ended.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+
+    /// Where it runs, unless it is over.
+    pub(super) fn node(&self) -> Option<&str> {
+        let node = self.spec.node_name.as_deref();
+        node.filter(|n| !n.is_empty() && !self.is_over())
+    }
+
     /// What it holds; nothing where it is not placed, over, or without
     /// accelerators.
     pub(super) fn holding(&self) -> Option<Holding> {
-        let over = matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"));
-        let node = self
-            .spec
-            .node_name
-            .clone()
-            .filter(|n| !n.is_empty() && !over)?;
+        let node = self.node()?.to_owned();
         let running: u32 = self
             .spec
             .containers

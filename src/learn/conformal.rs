@@ -36,6 +36,13 @@ pub(super) struct Fit<'a> {
     pub(super) with: &'a dyn Fn(&[f64]) -> Calibration,
 }
 
+/// Runs that were left out, in so many groups.
+#[derive(Default)]
+struct Judged {
+    runs: Vec<LeftOut>,
+    groups: usize,
+}
+
 /// A run that was left out: its log error, and the share of its step that is
 /// computing.
 struct LeftOut {
@@ -51,9 +58,9 @@ impl Fit<'_> {
             let cluster = crate::runs::FoldBy::Cluster.key(row.run);
             format!("{} {cluster}", row.run.job.workload.name)
         });
-        if placed.len() >= RUNS {
+        if placed.runs.len() >= RUNS {
             let seen = spread.seen_compute.unwrap_or(spread.compute);
-            let factor = needed(&placed, |factor| (seen * factor, spread.transfer * factor));
+            let factor = placed.needed(|factor| (seen * factor, spread.transfer * factor));
             spread.seen_compute = Some(seen * factor);
             spread.transfer *= factor;
         }
@@ -66,7 +73,7 @@ impl Fit<'_> {
         networks.dedup();
         if networks.len() >= NETWORKS {
             let unseen = self.left_out(&|row| row.run.job.workload.name.clone());
-            let factor = needed(&unseen, |factor| (spread.compute * factor, spread.transfer));
+            let factor = unseen.needed(|factor| (spread.compute * factor, spread.transfer));
             spread.compute *= factor;
             spread.borrowed_compute = spread.borrowed_compute.max(spread.compute);
         }
@@ -74,17 +81,18 @@ impl Fit<'_> {
     }
 
     /// Every run's error when all runs with its key are left out.
-    fn left_out(&self, key: &dyn Fn(&Row<'_>) -> String) -> Vec<LeftOut> {
+    fn left_out(&self, key: &dyn Fn(&Row<'_>) -> String) -> Judged {
         let keys: Vec<String> = self.rows.iter().map(key).collect();
         let mut distinct: Vec<&String> = keys.iter().collect();
         distinct.sort_unstable();
         distinct.dedup();
-        if distinct.len() < 2 {
-            return Vec::new();
+        let groups = distinct.len();
+        if groups < 2 {
+            return Judged::default();
         }
         let part_of = |key: &String| distinct.binary_search(&key).map_or(0, |i| i % PARTS);
         let parts: Vec<usize> = keys.iter().map(part_of).collect();
-        (0..distinct.len().min(PARTS))
+        let runs = (0..groups.min(PARTS))
             .flat_map(|part| {
                 let calibration = self.without(&|row| parts[row] == part);
                 let left: Vec<LeftOut> = (0..self.rows.len())
@@ -93,7 +101,8 @@ impl Fit<'_> {
                     .collect();
                 left
             })
-            .collect()
+            .collect();
+        Judged { runs, groups }
     }
 
     /// Where the parameters would be without some of the rows.
@@ -148,28 +157,31 @@ impl Fit<'_> {
     }
 }
 
-/// The factor by which spreads must be stretched so that the level's share of
-/// the runs lies within; (n + 1) counts the run that is to come.
-fn needed(left_out: &[LeftOut], spreads: impl Fn(f64) -> (f64, f64)) -> f64 {
-    let wanted = (LEVEL * (left_out.len() + 1) as f64).ceil() as usize;
-    let within = |factor: f64| {
-        let (compute, transfer) = spreads(factor);
-        left_out
-            .iter()
-            .filter(|run| {
+impl Judged {
+    /// The factor by which spreads must be stretched so that the level's
+    /// share of the runs lies within. Runs of a group err together, so the
+    /// group that is to come counts as well: by half, since groups differ
+    /// less than that they were as many single runs.
+    fn needed(&self, spreads: impl Fn(f64) -> (f64, f64)) -> f64 {
+        let level = (LEVEL * (1.0 + 0.5 / self.groups as f64)).min(1.0);
+        let wanted = (level * self.runs.len() as f64).ceil() as usize;
+        let within = |factor: f64| {
+            let (compute, transfer) = spreads(factor);
+            let holds = |run: &&LeftOut| {
                 let sigma = (run.share * compute).hypot((1.0 - run.share) * transfer);
                 run.error.abs() <= NINETY_PERCENT * sigma
-            })
-            .count()
-    };
-    let (mut low, mut high) = (0.1_f64, 10.0_f64);
-    for _ in 0..30 {
-        let middle = (low * high).sqrt();
-        if within(middle) >= wanted.min(left_out.len()) {
-            high = middle;
-        } else {
-            low = middle;
+            };
+            self.runs.iter().filter(holds).count()
+        };
+        let (mut low, mut high) = (0.1_f64, 10.0_f64);
+        for _ in 0..30 {
+            let middle = (low * high).sqrt();
+            if within(middle) >= wanted {
+                high = middle;
+            } else {
+                low = middle;
+            }
         }
+        high
     }
-    high
 }

@@ -187,6 +187,8 @@ fn class_of(case: &Case<'_>, placement: &Placement) -> Vec<usize> {
                 Some(&c.device) == node.device()
                     && c.batch == batch
                     && c.sharing == placed.workers
+                    && c.nic == node.nic
+                    && c.transport == node.transport
                     && c.hosts_server == placement.servers.contains(&placed.node)
             });
             all.push(class.unwrap_or(0));

@@ -45,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) uds: Option<PathBuf>,
     pub(crate) metrics: SocketAddr,
+    /// Where the scheduler's extender listens, if anywhere.
+    pub(crate) extender: Option<SocketAddr>,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) source: Source,
     pub(crate) calibration: Calibration,

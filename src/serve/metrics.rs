@@ -2,7 +2,9 @@
 
 use crate::calibration::Calibration;
 use crate::cluster::{Cluster, Source};
-use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry,
+};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,6 +27,10 @@ pub(crate) struct Metrics {
     steps: IntCounterVec,
     calibration_error: GaugeVec,
     recalibrations: IntCounterVec,
+    extender: IntCounterVec,
+    extender_seconds: HistogramVec,
+    /// Bytes of what is kept on disk.
+    pub(crate) store_bytes: Gauge,
     /// Labels in use, to take back those that are gone.
     shown: Mutex<Shown>,
 }
@@ -80,6 +86,25 @@ impl Metrics {
         for outcome in ["taken", "kept", "failed"] {
             recalibrations.with_label_values(&[outcome]);
         }
+        let extender = counters(
+            "stepcast_extender_requests_total",
+            "Requests of the scheduler, by what came of them: scored, passed (no pod of ours), failed (passed on).",
+            &["verb", "outcome"],
+        )?;
+        for verb in ["filter", "prioritize"] {
+            for outcome in ["scored", "passed", "failed"] {
+                extender.with_label_values(&[verb, outcome]);
+            }
+        }
+        let seconds = HistogramOpts::new(
+            "stepcast_extender_duration_seconds",
+            "How long the scheduler waited, by verb.",
+        );
+        let buckets = vec![
+            0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
+        ];
+        let extender_seconds = HistogramVec::new(seconds.buckets(buckets), &["verb"])?;
+        registry.register(Box::new(extender_seconds.clone()))?;
         let build = counts("stepcast_build_info", "The program.", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         Ok(Self {
@@ -146,6 +171,12 @@ impl Metrics {
                 &["group"],
             )?,
             recalibrations,
+            extender,
+            extender_seconds,
+            store_bytes: gauge(
+                "stepcast_observation_store_bytes",
+                "Bytes of observations and calibrations on disk.",
+            )?,
             shown: Mutex::default(),
             registry,
         })
@@ -266,6 +297,14 @@ impl Metrics {
                 .with_label_values(&[group])
                 .set(*error);
         }
+    }
+
+    /// The scheduler asked.
+    pub(crate) fn extended(&self, verb: &str, outcome: &str, seconds: f64) {
+        self.extender.with_label_values(&[verb, outcome]).inc();
+        self.extender_seconds
+            .with_label_values(&[verb])
+            .observe(seconds);
     }
 
     /// A fit on observations came to an end.

@@ -11,6 +11,7 @@ pub(crate) use config::{PullFile, Source};
 use super::handlers::Handlers;
 use crate::protocol::v1::{Job, ReportStepsRequest};
 use config::Kind;
+use std::collections::HashMap;
 use std::sync::Arc;
 use template::Fields;
 
@@ -24,7 +25,7 @@ struct Found {
 }
 
 /// Fetches from a source for ever.
-pub(crate) async fn run(source: Source, handlers: Arc<Handlers>) {
+pub(crate) async fn run(source: Source, handlers: Arc<Handlers>, marks: HashMap<String, String>) {
     let mut tick = tokio::time::interval(source.every);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut reader = match &source.kind {
@@ -35,7 +36,7 @@ pub(crate) async fn run(source: Source, handlers: Arc<Handlers>) {
                 return;
             }
         },
-        Kind::Log(lines) => Reader::Log(log::Reader::new(lines.clone())),
+        Kind::Log(lines) => Reader::Log(log::Reader::new(lines.clone(), &marks)),
     };
     let mut complained = false;
     loop {
@@ -48,6 +49,14 @@ pub(crate) async fn run(source: Source, handlers: Arc<Handlers>) {
             Ok(found) => report(&source, &handlers, found).await,
             Err(error) => Err(error),
         };
+        // What could not be reported is fetched again; what was is known by
+        // its numbers.
+        if done.is_ok() {
+            match &mut reader {
+                Reader::Prometheus(reader) => reader.taken(),
+                Reader::Log(reader) => handlers.reports.keep_marks(reader.taken()),
+            }
+        }
         // The same trouble is told once, and its end too.
         match done {
             Err(error) if !complained => {

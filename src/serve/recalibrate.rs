@@ -15,8 +15,10 @@ const ENOUGH: u64 = 10;
 /// Windows after which it is tried while predictions are off by this much.
 const DRIFTING: u64 = 2;
 const OFF: f64 = 0.1;
-/// A new calibration must be better by this share.
+/// A new calibration must be better by this share of the error, and by this
+/// much of the step.
 const BETTER: f64 = 0.03;
+const WORTH: f64 = 0.005;
 /// One job counts at most this much in the comparison, however far it is off.
 const MOST: f64 = 0.5;
 /// Fits are at least so far apart.
@@ -87,7 +89,7 @@ pub(crate) fn fit(evidence: &Evidence, base: &Calibration, now: &Calibration) ->
         outcome.before * 100.0,
         outcome.judged
     );
-    if outcome.after < outcome.before * (1.0 - BETTER) {
+    if outcome.after < (outcome.before * (1.0 - BETTER)).min(outcome.before - WORTH) {
         if let Some(provenance) = &mut calibration.provenance {
             provenance.held_out_error = Some(outcome.after);
         }
@@ -109,9 +111,11 @@ fn error(run: &Run, calibration: &Calibration) -> Option<f64> {
 
 /// Fits now, and puts the result in force where it is better.
 pub(crate) async fn recalibrate(state: &Arc<State>, reports: &Arc<Reports>) -> Outcome {
+    let one_at_a_time = state.fitting.lock().await;
     let evidence = reports.evidence();
     let base = state.base();
-    let now = Arc::clone(&state.snapshot().calibration);
+    let before = Arc::clone(&state.snapshot().calibration);
+    let now = Arc::clone(&before);
     let done = tokio::task::spawn_blocking(move || fit(&evidence, &base, &now)).await;
     let mut outcome = match done {
         Ok(outcome) => outcome,
@@ -140,20 +144,22 @@ pub(crate) async fn recalibrate(state: &Arc<State>, reports: &Arc<Reports>) -> O
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         provenance.fitted_at = now.ok().map(|d| d.as_secs());
     }
+    if !state.put_instead(calibration.clone(), &before) {
+        // Somebody imported or rolled back meanwhile, and knows better.
+        outcome.taken = None;
+        outcome.reason = "another calibration was put in force during the fit; it stays".into();
+        state.metrics.recalibrated("kept");
+        return outcome;
+    }
     state.metrics.recalibrated("taken");
     tracing::info!(
         version = calibration.version,
         reason = outcome.reason,
         "recalibrated"
     );
-    put(state, reports, calibration.clone()).await;
-    outcome
-}
-
-/// Puts a calibration in force, and keeps all of them.
-pub(crate) async fn put(state: &Arc<State>, reports: &Arc<Reports>, calibration: Calibration) {
-    state.put_in_force(calibration);
     changed(state, reports).await;
+    drop(one_at_a_time);
+    outcome
 }
 
 /// Another calibration is in force: predictions of jobs follow, and it is
@@ -163,7 +169,9 @@ pub(crate) async fn changed(state: &Arc<State>, reports: &Arc<Reports>) {
     reports.recalibrated(&calibration, &state.metrics);
     let all = state.all_versions();
     let texts = all.iter().filter_map(|c| serde_yaml::to_string(&**c).ok());
-    if let Ok(Err(error)) = reports.keep_calibrations(texts.collect()).await {
+    let versions = serde_yaml::to_string(&state.versions_state()).unwrap_or_default();
+    let kept = reports.keep_calibrations(texts.collect(), versions).await;
+    if let Ok(Err(error)) = kept {
         tracing::error!(%error, "the calibration cannot be kept; it is lost with the process");
     }
 }

@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, ClusterFile, Defaults, Links, Node};
 use crate::job::Job;
 use crate::learn::Row;
 use crate::model::ModelName;
-use crate::observed::{Observed, Steps, median};
+use crate::observed::{Observed, Steps, WINDOW, Window, median};
 use crate::placement::Placement;
 use crate::protocol::v1;
 use crate::runs::{NOISE, Run};
@@ -24,6 +24,15 @@ use tokio::sync::{Notify, oneshot};
 /// An observation of one window is trusted as little as if it were so many
 /// times noisier, squared; of many, nearly in full.
 const WINDOWS_TO_TRUST: f64 = 4.0;
+
+/// The mark under which the state of versions is kept.
+pub(crate) const VERSIONS: &str = "versions";
+
+/// Earlier placements of one job that are learnt from.
+const PAST_OF_A_JOB: usize = 1;
+/// A job whose description is larger than this is not kept to learn from once
+/// it moved or went.
+const LARGE: usize = 256 << 10;
 
 /// Jobs that reported.
 pub(crate) struct Reports {
@@ -122,6 +131,11 @@ impl Reports {
                 .iter()
                 .filter_map(|bytes| reports.restore("", bytes));
             live.past = past.map(|job| job.placed).collect();
+            while live.jobs.len() > reports.most {
+                if let Some(gone) = live.evict() {
+                    metrics.forget(&gone.numbers());
+                }
+            }
             metrics.errors(&live.errors());
         }
         reports
@@ -184,14 +198,11 @@ impl Reports {
         let nodes: Vec<v1::Node> = cluster.nodes.iter().map(|n| node_message(n)).collect();
         let mut changes = Vec::new();
         let mut live = self.live();
-        if !live.jobs.contains_key(report.id) && live.jobs.len() >= self.most {
-            let oldest = live.jobs.iter().min_by_key(|(_, job)| job.turn);
-            let oldest = oldest.map(|(id, _)| id.clone());
-            if let Some((id, gone)) = oldest.and_then(|id| live.jobs.remove_entry(&id)) {
-                metrics.forget(&gone.numbers());
-                changes.extend(live.retire(&gone));
-                changes.push(Change::Gone(id));
-            }
+        while !live.jobs.contains_key(report.id) && live.jobs.len() >= self.most {
+            let Some(gone) = live.evict() else { break };
+            metrics.forget(&gone.numbers());
+            changes.extend(live.retire(&gone));
+            changes.push(Change::Gone(gone.placed.id));
         }
         live.turn += 1;
         let turn = live.turn;
@@ -218,7 +229,7 @@ impl Reports {
                 // The counter goes on from where it was.
                 metrics.counted(report.id, job.placed.observed.steps);
             }
-            job.placed.observed.moved();
+            job.placed.observed.moved(report.first_step);
             job.placed.job = Arc::new(report.job.clone());
             job.placed.cluster = Arc::new(cluster);
             job.accelerator = accelerator(&job.placed.cluster);
@@ -229,18 +240,18 @@ impl Reports {
         job.workers = report.workers;
         job.predicted = report.predicted;
         job.turn = turn;
-        let full = |job: &Reported| job.placed.observed.windows.back().map(|w| (w.at, w.median));
-        let (before, count) = (full(&job), job.placed.observed.windows.len());
-        let new = job
-            .placed
-            .observed
-            .take(report.first_step, &report.steps, now);
-        let window = full(&job) != before || job.placed.observed.windows.len() != count;
+        let left = job.placed.observed.current.len() as u64;
+        let observed = &mut job.placed.observed;
+        let new = observed.take(report.first_step, &report.steps, now);
+        let windows = match report.steps {
+            Steps::Each(_) => (left + new) / WINDOW as u64,
+            Steps::Sum(..) => u64::from(new > 0),
+        };
         metrics.observed(&job.numbers(), new);
         changes.push(Change::Job(report.id.to_owned(), job.encoded()));
         live.jobs.insert(report.id.to_owned(), job);
-        if window {
-            live.windows += 1;
+        if windows > 0 {
+            live.windows += windows;
             metrics.errors(&live.errors());
             self.news.notify_one();
         }
@@ -282,15 +293,9 @@ impl Reports {
         let mut evidence = Evidence::default();
         let jobs = live.jobs.values().map(|job| &job.placed);
         for placed in live.past.iter().chain(jobs) {
-            let windows: Vec<f64> = placed.observed.windows.iter().map(|w| w.median).collect();
-            let every_second = |from: usize| -> Vec<f64> {
-                windows
-                    .iter()
-                    .rev()
-                    .skip(from)
-                    .step_by(2)
-                    .copied()
-                    .collect()
+            let every_second = |from: usize| -> Vec<Window> {
+                let windows = placed.observed.windows.iter().rev();
+                windows.skip(from).step_by(2).copied().collect()
             };
             evidence.check.extend(placed.run(&every_second(1)));
             evidence.fit.extend(placed.run(&every_second(0)));
@@ -306,26 +311,50 @@ impl Reports {
         jobs.into_iter().map(Reported::listed).collect()
     }
 
-    /// Keeps calibrations, the first one in force.
+    /// Keeps calibrations, the first one in force, and what goes with them.
     pub(crate) fn keep_calibrations(
         &self,
         all: Vec<String>,
+        versions: String,
     ) -> oneshot::Receiver<Result<(), String>> {
-        self.store.keep(vec![Change::Calibrations(all)])
+        let mark = Change::Mark(VERSIONS.to_owned(), versions);
+        self.store.keep(vec![Change::Calibrations(all), mark])
+    }
+
+    /// Keeps how far a source was read.
+    pub(crate) fn keep_marks(&self, marks: Vec<(String, String)>) {
+        let changes = marks
+            .into_iter()
+            .map(|(name, mark)| Change::Mark(name, mark));
+        // Nobody waits: what is read twice is counted once.
+        drop(self.store.keep(changes.collect()));
     }
 }
 
 impl Live {
+    /// The oldest silent job gives way.
+    fn evict(&mut self) -> Option<Reported> {
+        let oldest = self.jobs.iter().min_by_key(|(_, job)| job.turn)?.0.clone();
+        self.jobs.remove(&oldest)
+    }
+
     /// A job leaves its nodes: what was seen there is kept to learn from.
     fn retire(&mut self, job: &Reported) -> Option<Change> {
-        if job.placed.observed.windows.is_empty() {
+        let encoded = job.encoded();
+        if job.placed.observed.windows.is_empty() || encoded.len() > LARGE {
             return None;
         }
-        if self.past.len() == MOST_PAST {
+        // Whoever moves often says no more than who stays.
+        let own = |p: &Placed| p.id == job.placed.id;
+        while self.past.iter().filter(|p| own(p)).count() >= PAST_OF_A_JOB {
+            let oldest = self.past.iter().position(own)?;
+            self.past.remove(oldest);
+        }
+        while self.past.len() >= MOST_PAST {
             self.past.pop_front();
         }
         self.past.push_back(job.placed.clone());
-        Some(Change::Past(job.encoded()))
+        Some(Change::Past(encoded))
     }
 
     /// Mean size of the error, by type of device, and over all.
@@ -346,9 +375,10 @@ impl Live {
 
 impl Placed {
     /// What was measured, as a run; `None` without a window.
-    fn run(&self, windows: &[f64]) -> Option<Run> {
-        let step_time_s = median(windows)?;
-        let trust = 1.0 + WINDOWS_TO_TRUST / windows.len() as f64;
+    fn run(&self, windows: &[Window]) -> Option<Run> {
+        let medians: Vec<f64> = windows.iter().map(|w| w.median).collect();
+        let step_time_s = median(&medians)?;
+        let trust = 1.0 + WINDOWS_TO_TRUST / Observed::evidence(windows);
         Some(Run {
             id: self.id.clone(),
             group: accelerator(&self.cluster),
@@ -419,7 +449,12 @@ impl Reported {
 
 /// What a calibration predicts for a job where it was seen.
 fn predict(placed: &Placed, calibration: &Calibration) -> Option<f64> {
-    let run = placed.run(&[1.0])?;
+    let any = Window {
+        median: 1.0,
+        steps: 1,
+        at: 0,
+    };
+    let run = placed.run(&[any])?;
     let row = Row::new(&run, calibration).ok()?;
     Some(row.predict(calibration)).filter(|t| t.is_finite())
 }

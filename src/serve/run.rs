@@ -2,6 +2,7 @@
 
 use super::admin;
 use super::config::{Config, Limits, Source};
+use super::extender;
 use super::handlers::Handlers;
 use super::layers::calls::{Calls, CallsLayer};
 use super::layers::deadline::DeadlineLayer;
@@ -12,8 +13,8 @@ use super::listen::{self, Server};
 use super::metrics::Metrics;
 use super::pull;
 use super::recalibrate;
-use super::reports::Reports;
-use super::state::State;
+use super::reports::{Reports, VERSIONS};
+use super::state::{State, Versions};
 use super::store::Store;
 use super::tls::Tls;
 use crate::calibration::Calibration;
@@ -138,6 +139,7 @@ pub(crate) async fn run(config: Config, announce: impl FnOnce(&Started)) -> Resu
         listen,
         uds,
         metrics,
+        extender: extended,
         tls,
         source,
         calibration,
@@ -155,20 +157,26 @@ pub(crate) async fn run(config: Config, announce: impl FnOnce(&Started)) -> Resu
         Source::Kubernetes => (Cluster::default(), Some(assumed)),
     };
     let synced = watched.is_none();
-    let (store, kept) = Store::open(data.as_deref())?;
+    let numbers = Metrics::new()?;
+    let (store, kept) = Store::open(data.as_deref(), numbers.store_bytes.clone())?;
     let learnt = kept.calibrations.iter().filter_map(|text| {
         let read: Result<Calibration, String> = crate::input::parse(text);
         read.inspect_err(|error| tracing::warn!(error, "a kept calibration cannot be read"))
             .ok()
     });
+    let versions = kept.marks.get(VERSIONS);
+    let mut versions: Versions = versions
+        .and_then(|text| serde_yaml::from_str(text).ok())
+        .unwrap_or_default();
+    versions.calibrations = learnt.collect();
     let state = State::new(
         cluster,
         calibration,
-        learnt.collect(),
+        versions,
         synced,
         assumed,
         limits,
-        Metrics::new()?,
+        numbers,
     );
     let calibration = Arc::clone(&state.snapshot().calibration);
     let reports = Arc::new(Reports::new(
@@ -188,7 +196,8 @@ pub(crate) async fn run(config: Config, announce: impl FnOnce(&Started)) -> Resu
         reports,
     };
     for source in sources {
-        tokio::spawn(pull::run(source, Arc::new(handlers.clone())));
+        let marks = kept.marks.clone();
+        tokio::spawn(pull::run(source, Arc::new(handlers.clone()), marks));
     }
     let (service, health) = service(handlers)?;
     let server = Server::new(
@@ -222,6 +231,14 @@ pub(crate) async fn run(config: Config, announce: impl FnOnce(&Started)) -> Resu
     if let Some(path) = &uds {
         let listener = bind_socket(path)?;
         tokio::spawn(Arc::clone(&server).unix(listener));
+    }
+    if let Some(address) = extended {
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|error| format!("--extender {address}: {error}"))?;
+        let pages = extender::pages(Arc::clone(&state));
+        tracing::info!(address = %listener.local_addr()?, "extending the scheduler");
+        tokio::spawn(async move { axum::serve(listener, pages).await });
     }
     let pages = admin::pages(Arc::clone(&state));
     tokio::spawn(async move { axum::serve(admin, pages).await });

@@ -5,8 +5,10 @@ use super::config::Limits;
 use super::metrics::Metrics;
 use crate::calibration::Calibration;
 use crate::cluster::{Cluster, Defaults, Links};
+use crate::gang::Gangs;
 use crate::snapshot::{Snapshot, Snapshots};
 use arc_swap::ArcSwap;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,12 +41,18 @@ pub(crate) struct State {
     pub(crate) draining: watch::Sender<bool>,
     synced: AtomicBool,
     in_touch: AtomicBool,
-    /// What fits are drawn towards.
+    /// What the program was started with.
+    started_with: Arc<Calibration>,
+    /// What fits are drawn towards: that, or what was imported since.
     base: ArcSwap<Calibration>,
     /// Numbers of versions that were given.
     numbers: AtomicU64,
     /// Whether somebody wanted an earlier calibration back.
     rolled_back: AtomicBool,
+    /// One fit at a time.
+    pub(crate) fitting: tokio::sync::Mutex<()>,
+    /// Where members of gangs are; no gRPC handler looks here.
+    gangs: Mutex<Gangs>,
 }
 
 /// Watches of nodes at a time.
@@ -60,7 +68,7 @@ impl State {
     pub(crate) fn new(
         cluster: Cluster,
         calibration: Calibration,
-        kept: Vec<Calibration>,
+        kept: Versions,
         synced: bool,
         (defaults, links): (Defaults, Links),
         limits: Limits,
@@ -69,9 +77,10 @@ impl State {
         let mut snapshots = Snapshots::default();
         let base = Arc::new(calibration);
         // What was learnt before goes on, unless it came from something else.
-        let restored = kept.contains(&base);
-        let mut versions: VecDeque<Arc<Calibration>> = kept.into_iter().map(Arc::new).collect();
-        let numbers = versions.iter().filter_map(|c| number(c)).max();
+        let restored = kept.started_with.as_ref() == Some(&*base);
+        let kept_versions = kept.calibrations;
+        let mut versions: VecDeque<Arc<Calibration>> =
+            kept_versions.into_iter().map(Arc::new).collect();
         let calibration = match versions.pop_front() {
             Some(first) if restored => first,
             Some(first) => {
@@ -100,9 +109,15 @@ impl State {
             limits,
             synced: AtomicBool::new(synced),
             in_touch: AtomicBool::new(synced),
-            base: ArcSwap::from(base),
-            numbers: AtomicU64::new(numbers.unwrap_or(0)),
-            rolled_back: AtomicBool::new(false),
+            base: ArcSwap::from_pointee(match kept.base {
+                Some(base) if restored => base,
+                _ => Calibration::clone(&base),
+            }),
+            started_with: base,
+            numbers: AtomicU64::new(kept.number),
+            rolled_back: AtomicBool::new(restored && kept.rolled_back),
+            fitting: tokio::sync::Mutex::default(),
+            gangs: Mutex::default(),
         })
     }
 
@@ -147,6 +162,17 @@ impl State {
         format!("{from}-{number}")
     }
 
+    /// The state of versions, as it is kept.
+    pub(crate) fn versions_state(&self) -> Versions {
+        Versions {
+            calibrations: Vec::new(),
+            started_with: Some(Calibration::clone(&self.started_with)),
+            base: Some(Calibration::clone(&self.base())),
+            number: self.numbers.load(Ordering::Relaxed),
+            rolled_back: self.rolled_back.load(Ordering::Relaxed),
+        }
+    }
+
     /// What fits are drawn towards.
     pub(crate) fn base(&self) -> Arc<Calibration> {
         self.base.load_full()
@@ -161,6 +187,11 @@ impl State {
         } else {
             usual
         }
+    }
+
+    /// Looks at, or changes, where members of gangs are.
+    pub(crate) fn gangs<T>(&self, with: impl FnOnce(&mut Gangs) -> T) -> T {
+        with(&mut self.gangs.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn publisher(&self) -> MutexGuard<'_, Publisher> {
@@ -191,6 +222,21 @@ impl State {
     pub(crate) fn import(&self, calibration: Calibration) {
         self.base.store(Arc::new(calibration.clone()));
         self.put_in_force(calibration);
+    }
+
+    /// Puts a calibration in force that was found better than `than`; false
+    /// where another took that one's place meanwhile.
+    pub(crate) fn put_instead(&self, calibration: Calibration, than: &Arc<Calibration>) -> bool {
+        let mut publisher = self.publisher();
+        let before = Arc::clone(&self.snapshot().calibration);
+        if !Arc::ptr_eq(&before, than) {
+            return false;
+        }
+        self.rolled_back.store(false, Ordering::Relaxed);
+        publisher.versions.push_front(before);
+        publisher.versions.truncate(MOST_VERSIONS);
+        self.put_calibration(&mut publisher, Arc::new(calibration));
+        true
     }
 
     /// Puts a calibration in force, and keeps the one before.
@@ -244,10 +290,17 @@ impl State {
     }
 }
 
-/// The number in a version's name.
-fn number(calibration: &Calibration) -> Option<u64> {
-    let version = calibration.version.as_deref()?;
-    version.rsplit_once('-')?.1.parse().ok()
+/// Versions as they are kept beside the calibrations themselves.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Versions {
+    /// The one in force, then those before it.
+    #[serde(skip)]
+    pub(crate) calibrations: Vec<Calibration>,
+    started_with: Option<Calibration>,
+    base: Option<Calibration>,
+    number: u64,
+    rolled_back: bool,
 }
 
 /// Waits until the server is on its way out.

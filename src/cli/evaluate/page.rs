@@ -109,10 +109,13 @@ pub(super) fn whole(items: &[Item], sections: &[Section]) -> String {
 /// digits.
 pub(super) fn difference(there: &str, now: &str) -> Option<String> {
     const ROUNDING: f64 = 0.31;
-    let same = |a: &str, b: &str| {
+    const RUN_MORE: f64 = 3.0;
+    let same = |a: &str, b: &str, unit: Option<&&str>| {
+        let near = if a.contains('.') { ROUNDING } else { RUN_MORE };
         a == b
             || match (a.parse::<f64>(), b.parse::<f64>()) {
-                (Ok(a), Ok(b)) => (a - b).abs() <= ROUNDING.max(0.02 * a.abs()),
+                // Counts of runs are exact.
+                (Ok(a), Ok(b)) => unit == Some(&"%") && (a - b).abs() <= near.max(0.02 * a.abs()),
                 _ => false,
             }
     };
@@ -125,7 +128,8 @@ pub(super) fn difference(there: &str, now: &str) -> Option<String> {
                     a.split_whitespace().collect(),
                     b.split_whitespace().collect(),
                 );
-                if x.len() != y.len() || x.iter().zip(&y).any(|(a, b)| !same(a, b)) {
+                let differs = |i: usize| !same(x[i], y[i], x.get(i + 1));
+                if x.len() != y.len() || (0..x.len()).any(differs) {
                     return Some(format!("`{a}` should be `{b}`"));
                 }
             }

@@ -1,6 +1,6 @@
 //! Several evaluations, as one page.
 
-use super::{page, seen_by, warn_of};
+use super::{page, warn_of};
 use crate::calibration::Calibration;
 use crate::cli::args::FoldByName;
 use crate::cli::files::{Failure, read_runs, read_small};
@@ -42,6 +42,28 @@ pub(super) struct Item {
     pub(super) at_most_of: BTreeMap<String, f64>,
 }
 
+impl Item {
+    /// Promises that are not kept.
+    fn broken(&self, report: &Report<'_>) -> Vec<String> {
+        let groups = report.groups();
+        let of_groups = groups
+            .iter()
+            .filter_map(|g| Some((g, *self.at_most_of.get(&g.group)?)));
+        let overall = report.overall();
+        let all = self.at_most.map(|most| (&overall, most));
+        of_groups
+            .chain(all)
+            .filter_map(|(judged, most)| {
+                let mape = judged.ours?.mape;
+                (mape > most).then(|| {
+                    let (found, most) = (super::percent(mape), super::percent(most));
+                    format!("{}: {}: {found}, promised {most}", self.name, judged.group)
+                })
+            })
+            .collect()
+    }
+}
+
 /// Evaluates everything; writes the page and its pictures, or with `check`
 /// says where the page is out of date.
 pub(super) fn run(
@@ -55,6 +77,7 @@ pub(super) fn run(
     let Suite { evaluations } = read.map_err(|error| format!("{}: {error}", suite.display()))?;
     let folder = suite.parent().unwrap_or(Path::new(""));
     let mut sections = Vec::with_capacity(evaluations.len());
+    let mut broken = Vec::new();
     for item in &evaluations {
         let paths: Vec<PathBuf> = item.runs.iter().map(|p| folder.join(p)).collect();
         let runs = read_runs(&paths, item.group.as_deref())?;
@@ -71,7 +94,6 @@ pub(super) fn run(
             parting,
             compute_given: item.compute_given,
             calibration,
-            seen: seen_by(calibration),
         };
         let report: Report<'_> = evaluation.run(&runs);
         if item.compute_given {
@@ -83,7 +105,11 @@ pub(super) fn run(
             let picture = folder.join(format!("{}.svg", item.name));
             std::fs::write(&picture, plot::scatter(&report, &item.name)?)?;
         }
+        broken.extend(item.broken(&report));
         sections.push(page::section(item, &report));
+    }
+    if check && !broken.is_empty() {
+        return Err(broken.join("\n").into());
     }
     let text = page::whole(&evaluations, &sections);
     if !check {

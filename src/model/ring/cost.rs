@@ -13,6 +13,14 @@ use crate::units::BytesPerSecond;
 struct Linear {
     startup: f64,
     per_byte: f64,
+    /// Bytes that cross a NIC for each byte of a message.
+    on_wire: f64,
+}
+
+impl Linear {
+    fn time(&self, bytes: f64) -> f64 {
+        self.startup + self.per_byte * bytes
+    }
 }
 
 /// The cost of an all-reduce among the workers of a case: of one shape, or
@@ -24,8 +32,6 @@ pub struct Cost {
     carrier: Carrier,
     class: usize,
     rate: BytesPerSecond,
-    /// Bytes on the wire for each byte of a message.
-    on_wire: f64,
     /// Seconds that a byte on the wire saves where no limit of a flow holds
     /// it back.
     at_line_rate: f64,
@@ -122,6 +128,7 @@ impl Cost {
             Linear {
                 startup: p.setup_s + 2.0 * (workers - 1.0) * p.peer_hop_s,
                 per_byte: around(workers) / peer_rate,
+                on_wire: 0.0,
             }
         } else {
             let within = if sharing > 1 {
@@ -132,6 +139,11 @@ impl Cost {
             Linear {
                 startup: p.setup_s + 2.0 * (workers - 1.0) * p.hop_s,
                 per_byte: around(workers) / nic_rate.min(within),
+                on_wire: if nic_rate < within {
+                    around(workers)
+                } else {
+                    0.0
+                },
             }
         };
         // Up and down a binary tree: few hops, but inner nodes hear two children.
@@ -140,6 +152,11 @@ impl Cost {
         let tree = Linear {
             startup: p.setup_s + 2.0 * workers.log2().ceil() * hop,
             per_byte: 2.0 * 2.0_f64.min(workers - 1.0) / tree_rate,
+            on_wire: if one_node {
+                0.0
+            } else {
+                2.0 * 2.0_f64.min(workers - 1.0)
+            },
         };
         // Within nodes first, then a ring of nodes, then within again.
         let gpus = f64::from(sharing);
@@ -154,6 +171,7 @@ impl Cost {
             } else {
                 0.0
             },
+            on_wire: if one_node { 0.0 } else { around(nodes) },
         };
         let (shapes, used) = match algorithm {
             Algorithm::Ring => ([ring; 3], 1),
@@ -189,7 +207,6 @@ impl Cost {
             carrier,
             class,
             rate,
-            on_wire: around(workers),
             at_line_rate: if carrier == Carrier::Process {
                 flow(process_rate) - flow(p.goodput * nic(nic_class))
             } else {
@@ -204,20 +221,27 @@ impl Cost {
     pub fn times(&self, bytes: impl Iterator<Item = f64>) -> impl Iterator<Item = f64> {
         let mut allowance = self.burst;
         bytes.map(move |bytes| {
-            let unheld = allowance.min(bytes * self.on_wire);
+            let shape = self.shape(bytes);
+            let unheld = allowance.min(bytes * shape.on_wire);
             allowance -= unheld;
-            self.time(bytes) - unheld * self.at_line_rate
+            shape.time(bytes) - unheld * self.at_line_rate
         })
     }
 
     /// The time of one message.
     pub fn time(&self, bytes: f64) -> f64 {
-        let of = |shape: &Linear| shape.startup + shape.per_byte * bytes;
-        let first = of(&self.shapes[0]);
-        self.shapes[1..self.used]
-            .iter()
-            .map(of)
-            .fold(first, f64::min)
+        self.shape(bytes).time(bytes)
+    }
+
+    /// The shape in which a message is cheapest.
+    fn shape(&self, bytes: f64) -> &Linear {
+        let mut best = &self.shapes[0];
+        for other in &self.shapes[1..self.used] {
+            if other.time(bytes) < best.time(bytes) {
+                best = other;
+            }
+        }
+        best
     }
 
     /// Start-up of the first shape.

@@ -32,6 +32,10 @@ impl Calibration for Handlers {
     ) -> Result<Response<RecalibrateResponse>, Status> {
         self.access
             .changing(&request, "Calibration/Recalibrate", &self.state.metrics)?;
+        if self.state.fitting.try_lock().is_err() {
+            let why = "a fit is running; its result is told by Get";
+            return Err(with_reason(Code::ResourceExhausted, "FITTING", why));
+        }
         let outcome = recalibrate(&self.state, &self.reports).await;
         let version = self.state.snapshot().calibration.version.clone();
         Ok(Response::new(RecalibrateResponse {

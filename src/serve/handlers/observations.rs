@@ -18,6 +18,12 @@ use tonic::{Code, Request, Response, Status, Streaming};
 /// Steps that one report may stand for.
 const MOST_STEPS: u64 = 1 << 40;
 
+/// Seconds that a step may take.
+const STEP: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
+/// The highest number of a step: a time in microseconds still fits.
+const HIGHEST: u64 = 1 << 53;
+
 /// The longest name of a job.
 const MAX_ID: usize = 253;
 
@@ -132,24 +138,25 @@ impl Handlers {
 
 /// Step times of a report, checked.
 fn durations(report: &ReportStepsRequest) -> Result<Steps, Status> {
-    let fine = |s: f64| s.is_finite() && s > 0.0;
+    let fine = |s: f64| STEP.contains(&s);
     let wrong = |field: &str, why: String| bad_fields(vec![(field.into(), why)]);
-    if report.first_step > u64::MAX / 2 {
+    if report.first_step > HIGHEST {
         let why = format!("found {}, expected a number of steps", report.first_step);
         return Err(wrong("first_step", why));
     }
     if !report.step_seconds.is_empty() {
         if let Some(i) = report.step_seconds.iter().position(|&s| !fine(s)) {
             let why = format!(
-                "found {}, expected seconds above zero",
+                "found {}, expected seconds between 1e-6 and 1e6",
                 report.step_seconds[i]
             );
             return Err(wrong(&format!("step_seconds[{i}]"), why));
         }
         return Ok(Steps::Each(report.step_seconds.clone()));
     }
-    if report.step_count == 0 || report.step_count > MOST_STEPS || !fine(report.step_seconds_sum) {
-        let why = "expected `step_seconds`, or `step_count` with a `step_seconds_sum` above zero";
+    let mean = report.step_seconds_sum / report.step_count as f64;
+    if report.step_count == 0 || report.step_count > MOST_STEPS || !fine(mean) {
+        let why = "expected `step_seconds`, or `step_count` with a `step_seconds_sum` of between 1e-6 and 1e6 seconds a step";
         return Err(wrong("step_seconds", why.into()));
     }
     Ok(Steps::Sum(report.step_count, report.step_seconds_sum))

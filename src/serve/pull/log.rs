@@ -12,15 +12,19 @@ use std::path::{Path, PathBuf};
 
 /// What is read of a file at a time.
 const MOST_BYTES: u64 = 4 << 20;
+/// What starts the names of marks.
+const MARK: &str = "log:";
 /// Files that one source may mean.
 const MOST_FILES: usize = 1000;
 
 pub(super) struct Reader {
     lines: Lines,
     files: HashMap<PathBuf, Place>,
+    /// Places after what was read last, until it is taken.
+    read: HashMap<PathBuf, Place>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Place {
     inode: u64,
     /// Bytes of this file that were read.
@@ -30,11 +34,41 @@ struct Place {
 }
 
 impl Reader {
-    pub(super) fn new(lines: Lines) -> Self {
+    /// Goes on from where files were read up to before.
+    pub(super) fn new(lines: Lines, marks: &HashMap<String, String>) -> Self {
+        let place = |(name, mark): (&String, &String)| {
+            let path = name.strip_prefix(MARK)?;
+            let mut numbers = mark.split(' ').map(str::parse::<u64>);
+            let mut number = || numbers.next()?.ok();
+            let place = Place {
+                inode: number()?,
+                read: number()?,
+                before: number()?,
+            };
+            Some((PathBuf::from(path), place))
+        };
         Self {
             lines,
-            files: HashMap::new(),
+            files: marks.iter().filter_map(place).collect(),
+            read: HashMap::new(),
         }
+    }
+
+    /// What was read last was taken: the marks to go on from.
+    pub(super) fn taken(&mut self) -> Vec<(String, String)> {
+        let read = std::mem::take(&mut self.read);
+        let marks = read.iter().map(|(path, place)| {
+            let Place {
+                inode,
+                read,
+                before,
+            } = place;
+            let name = format!("{MARK}{}", path.display());
+            (name, format!("{inode} {read} {before}"))
+        });
+        let marks = marks.collect();
+        self.files.extend(read);
+        marks
     }
 
     /// What came since the last time.
@@ -43,11 +77,20 @@ impl Reader {
         let mut all = Vec::new();
         for path in paths.into_iter().take(MOST_FILES) {
             let place = self.files.get(&path).copied().unwrap_or_default();
-            let (text, place) =
-                more(&path, place).map_err(|error| format!("{}: {error}", path.display()))?;
+            // One that cannot be read does not keep the others.
+            let (text, place) = match more(&path, place) {
+                Ok(more) => more,
+                Err(error) => {
+                    tracing::debug!(path = %path.display(), %error, "a log cannot be read");
+                    continue;
+                }
+            };
             let start = place.before + place.read - text.len() as u64;
             let steps = self.steps(&text, start);
-            self.files.insert(path.clone(), place);
+            let before = self.files.get(&path).copied().unwrap_or_default();
+            if place != before {
+                self.read.insert(path.clone(), place);
+            }
             if !steps.is_empty() {
                 let name = |part: Option<&std::ffi::OsStr>| {
                     part.unwrap_or_default().to_string_lossy().into_owned()
@@ -147,11 +190,12 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("stepcast-log-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let path = folder.join("train-a.log");
-        let mut reader = Reader::new(Lines {
+        let lines = Lines {
             path: folder.join("train-*.log").display().to_string(),
             pattern: regex::Regex::new(r"step_time=(?P<time>[0-9.]+)").expect("a pattern"),
             scale: 1.0,
-        });
+        };
+        let mut reader = Reader::new(lines.clone(), &HashMap::new());
         let mut file = File::create(&path).expect("a file");
         write!(file, "start\nstep_time=0.5 s\nstep_ti").expect("written");
         let times = |found: &[Found]| -> Vec<f64> {
@@ -160,16 +204,21 @@ mod tests {
                 .flat_map(|f| f.steps.iter().map(|s| s.1))
                 .collect()
         };
+        assert_eq!(times(&reader.read().expect("read")), [0.5]);
         let first = reader.read().expect("read");
-        assert_eq!(times(&first), [0.5]);
+        assert_eq!(times(&first), [0.5], "not taken, so again");
+        reader.taken();
         assert_eq!(first[0].fields["file"], "train-a");
         write!(file, "me=0.6\nstep_time=0.7\n").expect("written");
         let second = reader.read().expect("read");
         assert_eq!(times(&second), [0.6, 0.7]);
+        let marks = reader.taken();
         assert!(second[0].steps[0].0 > first[0].steps[0].0);
         assert_eq!(times(&reader.read().expect("read")), [0.0; 0]);
         std::fs::rename(&path, folder.join("old")).expect("rotated");
         std::fs::write(&path, "step_time=0.8\n").expect("written");
+        // A restart, too, goes on from the marks.
+        let mut reader = Reader::new(lines, &marks.into_iter().collect());
         let third = reader.read().expect("read");
         assert_eq!(times(&third), [0.8]);
         assert!(third[0].steps[0].0 > second[0].steps[1].0, "numbers go on");

@@ -24,6 +24,8 @@ pub(super) struct Reader {
     client: Client<HttpsConnector<HttpConnector>, Full<bytes::Bytes>>,
     /// The time up to which samples were taken.
     upto: Option<u64>,
+    /// The time up to which they were fetched.
+    fetched: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -58,7 +60,13 @@ impl Reader {
             query,
             client: Client::builder(TokioExecutor::new()).build(connector),
             upto: None,
+            fetched: None,
         })
+    }
+
+    /// What was fetched last was taken.
+    pub(super) fn taken(&mut self) {
+        self.upto = self.fetched.or(self.upto);
     }
 
     /// What came since the last time.
@@ -93,7 +101,7 @@ impl Reader {
             })
             .filter(|found| !found.steps.is_empty())
             .collect();
-        self.upto = Some(end);
+        self.fetched = Some(end);
         Ok(found)
     }
 

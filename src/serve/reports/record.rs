@@ -34,6 +34,8 @@ pub(crate) struct Record {
     pub(crate) id: String,
     #[prost(double, optional, tag = "13")]
     pub(crate) warming: Option<f64>,
+    #[prost(uint64, tag = "14")]
+    pub(crate) taken_at: u64,
 }
 
 /// A window as it is kept.
@@ -55,6 +57,7 @@ impl Record {
         self.outliers = observed.outliers;
         self.warm = observed.warm;
         self.warming = observed.warming;
+        self.taken_at = observed.taken_at;
         self.current.clone_from(&observed.current);
         let window = |w: &Window| WindowRecord {
             median: w.median,
@@ -78,6 +81,7 @@ impl Record {
             outliers: self.outliers,
             warm: self.warm,
             warming: self.warming,
+            taken_at: self.taken_at,
             current: self.current.clone(),
             windows: self.windows.iter().map(window).collect(),
         }
