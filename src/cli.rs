@@ -3,6 +3,7 @@
 mod args;
 mod calibrate;
 mod catalogues;
+mod check;
 mod compare;
 mod curve;
 mod evaluate;
@@ -23,6 +24,9 @@ mod view;
 use args::{Arguments, Command};
 use clap::Parser;
 use std::process::ExitCode;
+
+/// A check does not hold.
+const FALLS_SHORT: u8 = 1;
 
 /// Bad input, whatever kind.
 const BAD_INPUT: u8 = 2;
@@ -45,6 +49,11 @@ pub fn main() -> ExitCode {
         Command::Tune(args) => tune::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Check(args) => match check::run(&args) {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::from(FALLS_SHORT),
+            Err(error) => Err(error),
+        },
         Command::Calibrate(args) => calibrate::run(args),
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Reproduce(args) => reproduce::run(args),

@@ -44,6 +44,8 @@ pub mod plan;
 
 pub mod gang;
 
+pub mod check;
+
 pub mod timeline;
 
 pub mod plot;

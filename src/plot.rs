@@ -140,8 +140,13 @@ where
     Ok(())
 }
 
-/// A number of seconds in as few characters as it takes.
+/// A number of seconds in as few characters as it takes; only 1, 2 and 5 of
+/// each power, so that labels do not meet.
 fn short(seconds: f64) -> String {
+    let digit = (seconds / 10_f64.powf(seconds.log10().floor() + 1e-9)).round();
+    if ![1.0, 2.0, 5.0, 10.0].contains(&digit) {
+        return String::new();
+    }
     if seconds >= 0.1 {
         format!("{seconds:.1}")
     } else if seconds >= 0.01 {

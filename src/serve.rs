@@ -23,6 +23,7 @@ mod tls;
 
 pub(crate) use access::Access;
 pub(crate) use config::{Config, Limits, Source};
+pub(crate) use convert::nodes_tree;
 pub(crate) use pull::{PullFile, Source as PullSource};
 pub(crate) use run::run;
 pub(crate) use state::State;

@@ -36,6 +36,8 @@ pub(super) enum Command {
     Simulate(SimulateArgs),
     /// Every model that can answer, side by side.
     Compare(CompareArgs),
+    /// Whether jobs keep what a policy asks of them: exit 0 holds, 1 falls short.
+    Check(Box<CheckArgs>),
     /// Fit parameters on measured runs.
     Calibrate(CalibrateArgs),
     /// Error of every model on measured runs.
@@ -185,6 +187,79 @@ pub(super) struct CompareArgs {
     /// How to print.
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(super) output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    /// A policy: many checks (YAML or JSON); its paths are relative to it and
+    /// may hold * in the last part.
+    #[arg(value_name = "POLICY", conflicts_with_all = ["job", "cluster"])]
+    pub(super) policy: Option<PathBuf>,
+
+    /// The job, instead of a policy.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) job: Option<PathBuf>,
+
+    /// The cluster: the short form, or what `kubectl get nodes -o yaml` prints.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "server")]
+    pub(super) cluster: Option<PathBuf>,
+
+    /// Take the cluster, and what was learnt, live from a sidecar.
+    #[arg(long, value_name = "ADDR")]
+    pub(super) server: Option<String>,
+
+    /// Only these nodes, in this order.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "job")]
+    pub(super) nodes: Option<Vec<String>>,
+
+    /// How many workers, taken in file order; all by default.
+    #[arg(short = 'n', long, value_name = "N", requires = "job")]
+    pub(super) workers: Option<usize>,
+
+    /// The least speedup.
+    #[arg(long, value_name = "X", requires = "job")]
+    pub(super) min_speedup: Option<f64>,
+
+    /// The least speedup for each worker.
+    #[arg(long, value_name = "SHARE", requires = "job")]
+    pub(super) min_scaling_factor: Option<f64>,
+
+    /// The longest step, such as 300ms.
+    #[arg(long, value_name = "TIME", requires = "job")]
+    pub(super) max_step_time: Option<String>,
+
+    /// The fewest samples a second.
+    #[arg(long, value_name = "N", requires = "job")]
+    pub(super) min_throughput: Option<f64>,
+
+    /// Hold with this certainty, such as 0.9, by the prediction's interval.
+    #[arg(long, value_name = "P")]
+    pub(super) confidence: Option<f64>,
+
+    /// Calibrated parameters; the shipped ones, or the sidecar's, by default.
+    #[arg(long, value_name = "FILE")]
+    pub(super) calibration: Option<PathBuf>,
+
+    /// Line rate of NICs that nothing describes.
+    #[arg(long, value_name = "GBPS", default_value = "10Gbps")]
+    pub(super) default_nic: String,
+
+    /// How to print.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(super) output: CheckFormat,
+}
+
+/// How to print checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum CheckFormat {
+    /// For eyes.
+    Table,
+    /// One JSON document.
+    Json,
+    /// For CI systems that show tests.
+    Junit,
+    /// Annotations of a GitHub workflow.
+    Github,
 }
 
 #[derive(Debug, Args)]

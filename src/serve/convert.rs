@@ -181,7 +181,7 @@ fn fusion_tree(fusion: &v1::Fusion) -> Tree {
 }
 
 /// The cluster file that a caller's own nodes stand for.
-pub(super) fn nodes_tree(nodes: &[v1::Node]) -> Tree {
+pub(crate) fn nodes_tree(nodes: &[v1::Node]) -> Tree {
     Map::default()
         .put("nodes", Tree::List(nodes.iter().map(node_tree).collect()))
         .done()

@@ -4,6 +4,7 @@
 mod allocations;
 mod bad_input;
 mod catalogue;
+mod check;
 mod cli;
 mod cluster_files;
 mod evaluate_cli;
