@@ -18,7 +18,7 @@ pub(super) fn read(address: &str, defaults: &Defaults) -> Result<(Cluster, Calib
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let asked = runtime.block_on(tokio::time::timeout(PATIENCE, ask(address)));
+    let asked = runtime.block_on(async { tokio::time::timeout(PATIENCE, ask(address)).await });
     let (nodes, file) = asked.map_err(|_| format!("--server {address}: no answer in time"))??;
     let tree = nodes_tree(&nodes);
     let file_of = ClusterFile {
