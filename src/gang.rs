@@ -4,7 +4,7 @@
 mod member;
 mod score;
 
-pub use member::Member;
+pub use member::{ACCELERATORS, Member};
 pub use score::{Candidates, Placing, throughputs};
 
 use std::collections::HashMap;

@@ -8,6 +8,7 @@ mod backoff;
 mod objects;
 mod watcher;
 
+use crate::causes::causes;
 use crate::cluster::{Defaults, Links, Node};
 use crate::inventory::{Holding, Inventory};
 use crate::serve::State;
@@ -212,7 +213,7 @@ fn member(pod: &PodResource) -> Option<(String, String, String, u32)> {
 fn tell(what: &str, error: &kube::Error) {
     let message = match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => chain(other),
+        other => causes(other),
     };
     match why(error) {
         Why::Forbidden => tracing::error!(
@@ -234,19 +235,4 @@ fn tell(what: &str, error: &kube::Error) {
             );
         }
     }
-}
-
-/// An error with what is behind it: "connection refused" is at the end.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut behind = error.source();
-    while let Some(cause) = behind {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        behind = cause.source();
-    }
-    text
 }

@@ -52,6 +52,8 @@ pub mod plot;
 
 pub mod reproduce;
 
+mod causes;
+
 pub mod snapshot;
 
 pub mod serving;
@@ -59,6 +61,8 @@ pub mod serving;
 pub mod inventory;
 
 pub mod protocol;
+
+mod paths;
 
 pub mod serve;
 

@@ -133,6 +133,15 @@ fn read_checks(args: &CheckArgs) -> Result<(Vec<Check>, PathBuf, Option<String>)
         max_step_time: longest,
         min_throughput: args.min_throughput,
     };
+    for (flag, value) in [
+        ("--min-speedup", args.min_speedup),
+        ("--min-scaling-factor", args.min_scaling_factor),
+        ("--min-throughput", args.min_throughput),
+    ] {
+        if let Some(value) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
+            return Err(format!("{flag}: found {value}, expected a number above zero").into());
+        }
+    }
     if bounds.is_empty() {
         return Err("nothing is asked of the job: give --min-speedup, --min-scaling-factor, --max-step-time or --min-throughput".into());
     }

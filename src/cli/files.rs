@@ -7,6 +7,7 @@ use crate::cluster::{Cluster, ClusterFile, Defaults, MAX_CLUSTER_BYTES};
 use crate::input::Problems;
 use crate::job::{Job, JobFile, MAX_JOB_BYTES};
 use crate::model::ModelName;
+use crate::paths;
 use crate::placement::Selection;
 use crate::plan::Ask;
 use crate::runs::Run;
@@ -175,28 +176,11 @@ pub(super) fn read_sources(path: &Path) -> Result<Vec<crate::serve::PullSource>,
 
 /// Files of a path whose last part may hold `*`; at least one.
 pub(super) fn matching(path: &Path) -> Result<Vec<PathBuf>, Problems> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let Some((head, tail)) = name.split_once('*') else {
-        return Ok(vec![path.to_owned()]);
-    };
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
     let none = |found: String| {
         let shown = path.display().to_string();
         Problems::whole_file(&shown, found, "at least one file".into(), None)
     };
-    let entries = std::fs::read_dir(folder).map_err(|error| none(error.to_string()))?;
-    let mut found: Vec<PathBuf> = entries
-        .filter_map(Result::ok)
-        .filter(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
-        })
-        .map(|entry| entry.path())
-        .filter(|path| path.is_file())
-        .collect();
-    found.sort();
+    let found = paths::matching(path).map_err(|error| none(error.to_string()))?;
     if found.is_empty() {
         return Err(none("none".into()));
     }

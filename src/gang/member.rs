@@ -32,8 +32,9 @@ const OWNERS: [&str; 6] = [
     "job-name",
 ];
 
-/// Resources that are whole accelerators.
-const ACCELERATORS: [&str; 4] = [
+/// Resources that are whole accelerators. Nodes cut into MIG slices take no
+/// work, so that slices need not be counted.
+pub const ACCELERATORS: [&str; 4] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
     "habana.ai/gaudi",

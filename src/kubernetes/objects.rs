@@ -2,7 +2,7 @@
 //! costs little to read and less to keep.
 
 use crate::cluster::NodeObject;
-use crate::gang::Member;
+use crate::gang::{ACCELERATORS, Member};
 use crate::inventory::Holding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -144,15 +144,6 @@ struct Resources {
 struct PodStatus {
     phase: Option<String>,
 }
-
-/// Resources that are whole accelerators. Nodes cut into MIG slices take no
-/// work, so that slices need not be counted.
-const ACCELERATORS: [&str; 4] = [
-    "nvidia.com/gpu",
-    "amd.com/gpu",
-    "habana.ai/gaudi",
-    "gpu.intel.com/i915",
-];
 
 impl Container {
     fn accelerators(&self) -> u32 {

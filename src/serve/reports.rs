@@ -1,29 +1,25 @@
 //! Jobs that reported steps: what was seen of each, beside what is predicted.
 //! Nothing that answers a scheduler looks here.
 
+mod placed;
 mod record;
 
 use super::convert::{node_message, nodes_tree};
 use super::metrics::{JobNumbers, Metrics};
 use super::store::{Change, Kept, MOST_PAST, Store};
 use crate::calibration::Calibration;
-use crate::cluster::{Cluster, ClusterFile, Defaults, Links, Node};
+use crate::cluster::{Cluster, ClusterFile, Defaults, Links};
 use crate::job::Job;
-use crate::learn::Row;
-use crate::model::ModelName;
 use crate::observed::{Observed, Steps, WINDOW, Window, median};
 use crate::placement::Placement;
 use crate::protocol::v1;
-use crate::runs::{NOISE, Run};
+use crate::runs::Run;
+use placed::{Placed, accelerator, model, placed_cluster, predict};
 use prost::Message;
 use record::Record;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
-
-/// An observation of one window is trusted as little as if it were so many
-/// times noisier, squared; of many, nearly in full.
-const WINDOWS_TO_TRUST: f64 = 4.0;
 
 /// The mark under which the state of versions is kept.
 pub(crate) const VERSIONS: &str = "versions";
@@ -50,15 +46,6 @@ struct Live {
     past: VecDeque<Placed>,
     turn: u64,
     windows: u64,
-}
-
-/// A job on its nodes, with what was seen of it there.
-#[derive(Clone)]
-struct Placed {
-    id: String,
-    job: Arc<Job>,
-    cluster: Arc<Cluster>,
-    observed: Observed,
 }
 
 struct Reported {
@@ -373,26 +360,6 @@ impl Live {
     }
 }
 
-impl Placed {
-    /// What was measured, as a run; `None` without a window.
-    fn run(&self, windows: &[Window]) -> Option<Run> {
-        let medians: Vec<f64> = windows.iter().map(|w| w.median).collect();
-        let step_time_s = median(&medians)?;
-        let trust = 1.0 + WINDOWS_TO_TRUST / Observed::evidence(windows);
-        Some(Run {
-            id: self.id.clone(),
-            group: accelerator(&self.cluster),
-            split: None,
-            job: Job::clone(&self.job),
-            cluster: Cluster::clone(&self.cluster),
-            step_time_s,
-            noise: NOISE * trust.sqrt(),
-            given: None,
-            exposed_sync_s: None,
-        })
-    }
-}
-
 impl Reported {
     fn numbers(&self) -> JobNumbers<'_> {
         JobNumbers {
@@ -444,53 +411,5 @@ impl Reported {
             nodes: self.names.clone(),
             accelerator: self.accelerator.clone(),
         }
-    }
-}
-
-/// What a calibration predicts for a job where it was seen.
-fn predict(placed: &Placed, calibration: &Calibration) -> Option<f64> {
-    let any = Window {
-        median: 1.0,
-        steps: 1,
-        at: 0,
-    };
-    let run = placed.run(&[any])?;
-    let row = Row::new(&run, calibration).ok()?;
-    Some(row.predict(calibration)).filter(|t| t.is_finite())
-}
-
-/// The type of device that computes.
-fn accelerator(cluster: &Cluster) -> String {
-    let first = cluster.nodes.iter().find(|n| n.workers() > 0);
-    let device = first.and_then(|n| n.device());
-    device.map(|d| d.name.to_string()).unwrap_or_default()
-}
-
-fn model(job: &Job) -> &'static str {
-    ModelName::default_for(&job.strategy).map_or("", ModelName::as_str)
-}
-
-/// The nodes of a placement, with the workers that take part and nothing
-/// else.
-fn placed_cluster(cluster: &Cluster, placement: &Placement) -> Cluster {
-    let worker = |p: &crate::placement::Placed| {
-        let mut node = Node::clone(&cluster.nodes[p.node]);
-        if let Some(accelerators) = &mut node.accelerators {
-            accelerators.count = p.workers;
-        }
-        (node.taken, node.unusable) = (0, None);
-        Arc::new(node)
-    };
-    let apart = |i: &&usize| placement.nodes.iter().all(|p| p.node != **i);
-    let servers = placement.servers.iter().filter(apart);
-    Cluster {
-        nodes: placement
-            .nodes
-            .iter()
-            .map(worker)
-            .chain(servers.map(|&i| Arc::clone(&cluster.nodes[i])))
-            .collect(),
-        links: cluster.links,
-        ..Cluster::default()
     }
 }

@@ -232,21 +232,21 @@ impl State {
         if !Arc::ptr_eq(&before, than) {
             return false;
         }
-        self.rolled_back.store(false, Ordering::Relaxed);
-        publisher.versions.push_front(before);
-        publisher.versions.truncate(MOST_VERSIONS);
-        self.put_calibration(&mut publisher, Arc::new(calibration));
+        self.replace(&mut publisher, calibration);
         true
     }
 
     /// Puts a calibration in force, and keeps the one before.
     pub(crate) fn put_in_force(&self, calibration: Calibration) {
+        self.replace(&mut self.publisher(), calibration);
+    }
+
+    fn replace(&self, publisher: &mut Publisher, calibration: Calibration) {
         self.rolled_back.store(false, Ordering::Relaxed);
-        let mut publisher = self.publisher();
         let before = Arc::clone(&self.snapshot().calibration);
         publisher.versions.push_front(before);
         publisher.versions.truncate(MOST_VERSIONS);
-        self.put_calibration(&mut publisher, Arc::new(calibration));
+        self.put_calibration(publisher, Arc::new(calibration));
     }
 
     /// Puts an earlier calibration in force again: its version, or `None`

@@ -176,6 +176,8 @@ fn one_job_is_checked_without_a_policy() {
     assert_eq!(check(&["-n", "4", "--min-speedup", "3.999"]), Some(1));
     assert_eq!(check(&["-n", "4", "--max-step-time", "1ms"]), Some(1));
     assert_eq!(check(&["-n", "4"]), Some(2), "nothing is asked");
+    assert_eq!(check(&["--min-speedup", "nan"]), Some(2), "no number");
+    assert_eq!(check(&["--min-speedup=-3"]), Some(2), "below zero");
 }
 
 /// The steps of the composite action, run as a runner would.

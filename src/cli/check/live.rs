@@ -1,6 +1,7 @@
 //! The cluster and the calibration of a running sidecar.
 
 use crate::calibration::Calibration;
+use crate::causes::causes;
 use crate::cli::files::Failure;
 use crate::cluster::{Cluster, ClusterFile, Defaults};
 use crate::protocol::v1::calibration_client::CalibrationClient;
@@ -39,12 +40,8 @@ async fn ask(address: &str) -> Result<(Vec<Node>, String), String> {
         format!("http://{address}")
     };
     let endpoint = Channel::from_shared(url).map_err(|e| wrong(&e))?;
-    let channel = endpoint.connect().await.map_err(|e| {
-        wrong(&format!(
-            "{e}: {}",
-            std::error::Error::source(&e).map_or(String::new(), ToString::to_string)
-        ))
-    })?;
+    let connected = endpoint.connect().await;
+    let channel = connected.map_err(|e| wrong(&causes(&e)))?;
     let mut inventory = InventoryClient::new(channel.clone()).max_decoding_message_size(usize::MAX);
     let mut nodes = Vec::new();
     let mut page = ListNodesRequest::default();

@@ -58,6 +58,7 @@ fn table(done: &[Done]) -> String {
     let short = done.iter().filter(|d| !d.holds()).count();
     let sum = match short {
         0 => format!("{}: all hold", output::count(done.len(), "check")),
+        1 => format!("{}: 1 does not hold", output::count(done.len(), "check")),
         _ => format!(
             "{}: {short} do not hold",
             output::count(done.len(), "check")

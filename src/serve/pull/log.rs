@@ -4,6 +4,7 @@
 use super::Found;
 use super::config::Lines;
 use super::template::Fields;
+use crate::paths;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -73,7 +74,8 @@ impl Reader {
 
     /// What came since the last time.
     pub(super) fn read(&mut self) -> Result<Vec<Found>, String> {
-        let paths = meant(&self.lines.path)?;
+        let paths = paths::matching(Path::new(&self.lines.path))
+            .map_err(|error| format!("{}: {error}", self.lines.path))?;
         let mut all = Vec::new();
         for path in paths.into_iter().take(MOST_FILES) {
             let place = self.files.get(&path).copied().unwrap_or_default();
@@ -118,30 +120,6 @@ impl Reader {
             })
             .collect()
     }
-}
-
-/// Files of a path whose name may hold `*`.
-fn meant(path: &str) -> Result<Vec<PathBuf>, String> {
-    let path = Path::new(path);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let Some((head, tail)) = name.split_once('*') else {
-        return Ok(vec![path.to_owned()]);
-    };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let entries =
-        std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut found: Vec<PathBuf> = entries
-        .filter_map(Result::ok)
-        .filter(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
-        })
-        .map(|entry| entry.path())
-        .filter(|path| path.is_file())
-        .collect();
-    found.sort();
-    Ok(found)
 }
 
 /// Whole lines after a place, and the place after them. A file that is

@@ -4,6 +4,7 @@
 use super::Found;
 use super::config::Query;
 use super::template::Fields;
+use crate::causes::causes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -143,15 +144,4 @@ impl Reader {
             _ => Err(format!("{status}: not an answer of Prometheus")),
         }
     }
-}
-
-/// An error with what is behind it.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
 }
